@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import smalti
 from smalti._compat.arrow import size_of
+from smalti.cli.inputs import batches_of, open_table
 from smalti.cli.render.table import heads, table
-from smalti.cli.sources import batches_of, open_table
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
 from smalti.logical.adapt import adapt_batch

@@ -21,7 +21,7 @@ from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.profile_job import _plan as plan
 from smalti.jobs.profile_task import MAX_SAMPLE, MeasureResult, combine, measure
-from smalti.jobs.sources import list_sources
+from smalti.jobs.source_files import list_sources
 from tests.jobs.data import mixed, mosaic_files, nested, partitioned
 
 

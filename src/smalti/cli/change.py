@@ -168,7 +168,7 @@ def arguments_update(parser: argparse.ArgumentParser) -> None:
 
 def run_update(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
-    from smalti.cli.sources import open_table
+    from smalti.cli.inputs import open_table
     from smalti.predicate.text import parse_value
 
     with open_table([options.table]) as opened:

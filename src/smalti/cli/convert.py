@@ -68,7 +68,7 @@ def column_types(text: str) -> pa.Schema:
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> int:
-    from smalti.cli.sources import STANDARD_INPUT, local_paths
+    from smalti.cli.inputs import STANDARD_INPUT, local_paths
 
     with local_paths(options.sources, options.source_format) as paths:
         if options.sources == [STANDARD_INPUT]:
@@ -87,7 +87,7 @@ def _exit_code(summary: JobSummary) -> int:
 
 def _convert_to_output(options: argparse.Namespace, screen: Screen) -> int:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
-    from smalti.cli.sources import list_inputs
+    from smalti.cli.inputs import list_inputs
     from smalti.io.locations import is_local
     from smalti.jobs.formats.registry import format_by_name
     from smalti.jobs.summary import skipped_lines

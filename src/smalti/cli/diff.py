@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.arguments import add_columns, add_format, add_output, select_columns, whole_number
+from smalti.cli.inputs import batches_of, open_table, shown_paths
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
-from smalti.cli.sources import batches_of, open_table, shown_paths
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.arrays import to_stored

@@ -104,7 +104,7 @@ def split_names(texts: list[str] | None) -> list[str]:
 
 def chosen_columns(options: argparse.Namespace) -> list[str] | None:
     """The columns asked for. Globs are matched with the columns of the source, and so are names that have a comma."""
-    from smalti.cli.sources import list_inputs, open_table
+    from smalti.cli.inputs import list_inputs, open_table
     from smalti.jobs.formats.tables import FormatTable
 
     names = split_names(options.columns)
@@ -127,7 +127,7 @@ def called_on(options: argparse.Namespace, paths: list[str]) -> tuple[ModuleType
     A Paimon table is read by `smalti.paimon`, unless `--plain` asks for its files. All else is read by `smalti.jobs`.
     """
     from smalti import jobs
-    from smalti.cli.sources import is_paimon
+    from smalti.cli.inputs import is_paimon
 
     if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
         from smalti import paimon

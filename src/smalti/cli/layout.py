@@ -16,10 +16,10 @@ from smalti.cli.arguments import (
     select_columns,
     whole_number,
 )
+from smalti.cli.inputs import open_each
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import open_each
 from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout
 
 

@@ -22,10 +22,10 @@ from smalti.cli.arguments import (
     check_below,
     select_columns,
 )
+from smalti.cli.inputs import list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.errors import MosaicError
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.tree import LogicalColumn, plan_schema

@@ -43,7 +43,7 @@ def _kinds(text: str) -> list[str]:
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti.cli.sources import STANDARD_INPUT, local_paths
+    from smalti.cli.inputs import STANDARD_INPUT, local_paths
 
     with local_paths(options.sources, options.source_format) as paths, job_progress(screen.err) as progress:
         if options.sources == [STANDARD_INPUT]:

@@ -6,10 +6,10 @@ import argparse
 from pathlib import PurePosixPath
 
 from smalti.cli.arguments import add_files, add_output
+from smalti.cli.inputs import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
 from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
 from smalti.io.locations import locate
 from smalti.report import write_report
 from smalti.table.names import is_glob

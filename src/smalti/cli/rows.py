@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
+from smalti.cli.inputs import open_table, shown_paths
 from smalti.cli.render.rows import may_fit, row_table, vertical
 from smalti.cli.screen import Screen
-from smalti.cli.sources import open_table, shown_paths
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines

@@ -11,10 +11,10 @@ from typing import Any
 
 import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, select_columns, whole_number
+from smalti.cli.inputs import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
-from smalti.cli.sources import format_of, list_inputs, local_paths, open_each, shown_paths
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
 from smalti.mosaic.layout import ColumnBytes

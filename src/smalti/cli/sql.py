@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.cli.arguments import add_format
+from smalti.cli.inputs import open_table
 from smalti.cli.rows import add_row_output, show_rows
 from smalti.cli.screen import Screen
-from smalti.cli.sources import open_table
 from smalti.errors import MosaicError
 
 

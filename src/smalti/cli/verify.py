@@ -19,7 +19,7 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
-    from smalti.cli.sources import local_paths
+    from smalti.cli.inputs import local_paths
 
     with local_paths(options.sources, "mosaic") as paths, job_progress(screen.err) as progress:
         module, source, more = called_on(options, paths)

@@ -24,7 +24,7 @@ from smalti.io.sinks import follow_links
 from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
 from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.sources import fingerprint
+from smalti.jobs.source_files import fingerprint
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import ChangeReport, JobError, SplitResult
 from smalti.jobs.target import Target

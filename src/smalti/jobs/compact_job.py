@@ -13,7 +13,7 @@ from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.planning import plan_compact
 from smalti.jobs.sorting import parse_sort
-from smalti.jobs.sources import fingerprint, list_sources, source_file
+from smalti.jobs.source_files import fingerprint, list_sources, source_file
 from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target

@@ -17,7 +17,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
-from smalti.jobs.sources import AnySource, fingerprint, is_one_file, list_sources, source_file
+from smalti.jobs.source_files import AnySource, fingerprint, is_one_file, list_sources, source_file
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target

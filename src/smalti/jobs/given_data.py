@@ -16,7 +16,7 @@ from smalti.jobs.change_job import OpenTable
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.tables import FormatTable
 from smalti.jobs.keys import check_keys
-from smalti.jobs.sources import fingerprint, list_sources
+from smalti.jobs.source_files import fingerprint, list_sources
 from smalti.logical.intake import arrow_batches, arrow_reader, refuse_repeated
 from smalti.logical.patterns import check_columns, match_names
 

@@ -21,7 +21,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.profile_task import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
-from smalti.jobs.sources import AnySource, list_sources, source_file
+from smalti.jobs.source_files import AnySource, list_sources, source_file
 from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions

@@ -12,7 +12,7 @@ from typing import Any
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.sources import AnySource, list_sources, source_file
+from smalti.jobs.source_files import AnySource, list_sources, source_file
 from smalti.jobs.verify_task import CheckTask, FileReport, Problem, check
 from smalti.progress import Listener, Meter
 from smalti.sizes import SPLIT_BYTES

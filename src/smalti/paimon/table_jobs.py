@@ -18,7 +18,7 @@ from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.tables import FormatTable
 from smalti.jobs.profile_job import Profile
 from smalti.jobs.profile_job import profile as profile_files
-from smalti.jobs.sources import AnySource, list_sources
+from smalti.jobs.source_files import AnySource, list_sources
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.verify_job import VerifyReport
 from smalti.jobs.verify_job import verify as verify_files
