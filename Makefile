@@ -201,7 +201,7 @@ test-package: wheel
 
 bench: $(VENV)/.bench
 	@echo ">> tests of the benchmark, with those that draw charts"
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/benchmarks
+	@SMALTI_LONG=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/benchmarks
 	@echo ">> running the benchmark"
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks --layouts

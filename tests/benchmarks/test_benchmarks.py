@@ -220,6 +220,7 @@ def test_smoke_run(tmp_path, capsys):
     assert "## Goals" in text
 
 
+@long_only
 def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     pytest.importorskip("matplotlib")
     peers = [name for name in ("smalti", "reference", "parquet") if name in HERE]
@@ -239,9 +240,8 @@ def test_short_run_of_tables(tmp_path):
     assert limited <= 1.5 * limit < unlimited
 
 
-@pytest.mark.parametrize(
-    "part", ["engines", pytest.param("first", marks=long_only), pytest.param("spark", marks=long_only)]
-)
+@long_only
+@pytest.mark.parametrize("part", ["engines", "first", "spark"])
 def test_short_run_of_doors(tmp_path, part):
     """Every door that is installed finds the same means, in both formats, and what was measured before stays."""
     doors.main(["--smoke", "--only", "commands", "--out", str(tmp_path)])
@@ -272,6 +272,7 @@ def test_goals_of_doors_are_judged_by_ratios():
     ]
 
 
+@long_only
 def test_layouts_are_compared_at_every_number_of_columns(tmp_path):
     pytest.importorskip("matplotlib")
     peers = [name for name in ("smalti", "smalti-small", "smalti-fast", "reference", "parquet") if name in HERE]
@@ -387,6 +388,7 @@ def test_short_run_of_changes(tmp_path):
     assert not any(cost["remark"].startswith(("failed", "not done")) for cost in parts["merge"]["costs"])
 
 
+@long_only
 def test_short_run_of_small_reads(tmp_path):
     assert floor.main(["--smoke", "--repeats", "2", "--out", str(tmp_path)]) == 0
     document = json.loads((tmp_path / "floor.json").read_text())
@@ -438,6 +440,7 @@ def test_own_files_are_measured_in_both_formats(
     assert [line.split("  ")[0] for line in lines[3:]] == works
 
 
+@long_only
 def test_short_run_of_rows(tmp_path):
     """All peers that are installed give the same rows, and the page has all parts."""
     for package in ("lance", "vortex", "polars"):
@@ -450,6 +453,7 @@ def test_short_run_of_rows(tmp_path):
     assert document["epoch"]["rows_per_second"].keys() == rows.EPOCHS.keys()
 
 
+@long_only
 def test_choices_and_cliffs_run_and_say_what_they_found(tmp_path, capsys):
     assert choices.main(["--smoke", "--out", str(tmp_path)]) == 0
     assert cliffs.main(["--smoke", "--only", "first", "IN", "fixed_size", "--out", str(tmp_path)]) == 0

@@ -182,8 +182,8 @@ def test_ctrl_c_stops_a_job_in_an_orderly_way(tmp_path: Path) -> None:
         "from smalti.cli.progress import job_progress\n"
         "from smalti.progress import Progress\n"
         "with job_progress(sys.stderr) as listen:\n"
-        "    listen(Progress('verify', 0, 4, 10, 40, 7)); print('ready', flush=True)\n"
-        "    try: time.sleep(60)\n"
+        "    listen(Progress('verify', 0, 4, 10, 40, 7))\n"
+        "    try: print('ready', flush=True); time.sleep(60)\n"
         "    finally: print('waiting', flush=True); time.sleep(60)\n"
     )
     master, slave = pty.openpty()
