@@ -47,6 +47,10 @@ def columnless_batch() -> bool:
     return pa.RecordBatch.from_arrays([], schema=pa.schema([])).num_rows == 0
 
 
+def empty_batch() -> bool:
+    return pa.table({"a": pa.array([], pa.int8())}).to_batches() == []
+
+
 def null_array() -> bool:
     return fails(lambda: pa.nulls(3, pa.struct([("runs", RUNS)])), pa.ArrowInvalid)
 
@@ -143,6 +147,7 @@ def loses_unit() -> bool:
 
 FAULTS: list[Callable[[], bool]] = [
     columnless_batch,
+    empty_batch,
     null_array,
     pandas_scalar,
     flatten_struct,

@@ -17,6 +17,7 @@ from smalti.jobs.change_plan import (
     plan_delete,
     plan_update,
 )
+from smalti.jobs.change_task import one_batch
 from smalti.jobs.keys import KeyIndex, fit_keys
 from smalti.predicate import Outcome
 from tests.support.long import repeated
@@ -127,3 +128,8 @@ def test_rows_are_found_by_keys(seed: int) -> None:
     if rows:
         with pytest.raises(smalti.MosaicError, match="several rows with the same key"):
             KeyIndex(table([*right, next(iter(rows))])).refuse_duplicate()
+
+
+def test_rows_of_a_table_without_rows_are_one_batch() -> None:
+    table = pa.table({"a": pa.array([], pa.int8()), "b": pa.array([], pa.string())})
+    assert one_batch(table) == pa.RecordBatch.from_pylist([], table.schema)

@@ -40,6 +40,11 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return whole.to_batches()[0] if whole.num_rows else batches[0]
 
 
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows. All versions: `pyarrow.Table.to_batches` has none for a table without rows."""
+    return pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
+
+
 def null_array(rows: int, type_: Any) -> Any:
     """Make an array of nulls. All versions: `pyarrow.nulls` makes invalid runs inside structs and lists.
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyarrow.fs import FileSystem
 
-from smalti._compat.arrow import columnless_batch, concat_batches
+from smalti._compat.arrow import columnless_batch, concat_batches, empty_batch
 from smalti.errors import MosaicError
 from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource, rewrite_file
@@ -76,7 +76,7 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.to_batches()
     if len(batches) == 1:
         return batches[0]
-    return concat_batches(batches) if batches else table.schema.empty_table().to_batches()[0]
+    return concat_batches(batches) if batches else empty_batch(table.schema)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from smalti._compat.arrow import empty_batch
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import (
@@ -173,9 +174,7 @@ def _sample(function: ColumnFunction, columns: Sequence[str] | None, opened: Ope
                 view = TableFile(found, opened.schema, constants_of(file.partition))
                 group = next(group for group in view.groups if view.num_rows(group))
                 return call_function(function, view.read(inputs, group)).schema
-    empty = pa.schema([opened.schema.field(name) for name in inputs]).empty_table()
-    arrays = [column.combine_chunks() for column in empty.columns]
-    return call_function(function, pa.RecordBatch.from_arrays(arrays, names=list(inputs))).schema
+    return call_function(function, empty_batch(pa.schema([opened.schema.field(name) for name in inputs]))).schema
 
 
 def drop_columns(

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti._compat.arrow import empty_batch
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
@@ -138,9 +139,7 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         columns = columns_of_expression(value)
         check_columns_exist(columns, schema.names, (), f"in the expression for {name!r}")
         # The type of the result is known without rows, so a misfit is found before anything is written.
-        empty = pa.schema([schema.field(each) for each in columns]).empty_table()
-        batch = pa.RecordBatch.from_arrays([each.combine_chunks() for each in empty.columns], names=list(columns))
-        widen_array(evaluate(value, batch), field)
+        widen_array(evaluate(value, empty_batch(pa.schema([schema.field(each) for each in columns]))), field)
         return Assignment(field, value, columns)
     try:
         array: Any = pa.array([value], value.type if isinstance(value, pa.Scalar) else field.type)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 import smalti
+from smalti._compat.arrow import empty_batch
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
 from smalti.logical.adapt import check_schema
@@ -180,7 +181,7 @@ class MosaicReader(AbstractContextManager["MosaicReader"]):
             start = self._file._row_starts[rg_index]
             wanted = [start + row for row in self._rows[rg_index].to_pylist()] if rg_index in self._rows else []
             table = self._file.take(wanted, self._columns).combine_chunks()
-            return table.to_batches()[0] if wanted else table.schema.empty_table().to_batches()[0]
+            return table.to_batches()[0] if wanted else empty_batch(table.schema)
         # Not by `iter_batches`, which cuts a large row group and has no batch for one without rows.
         table = self._file.read(self._columns, row_groups=[rg_index])
         for batch in arrow_batches(table):

@@ -325,7 +325,7 @@ def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     if min(indices, default=0) >= 0:
         types = [compared_type(schema.field(index).type) for index in indices]
         return fit_values(filter_, dict(zip(filter_.columns, types, strict=True)))
-    empty = pa.RecordBatch.from_arrays([compat.null_array(0, field.type) for field in schema], schema=schema)
+    empty = compat.empty_batch(schema)
     return fit_values(filter_, {name: compared_type(leaf_of(empty, name).type) for name in filter_.columns})
 
 
