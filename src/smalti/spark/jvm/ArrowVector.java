@@ -112,6 +112,11 @@ final class ArrowVector extends ColumnVector {
     return bytes;
   }
 
+  /** Copy values of `width` bytes to an address. */
+  void copyValues(int row, int count, int width, long target) {
+    Platform.copyMemory(null, data + (long) width * row, null, target, (long) width * count);
+  }
+
   public ColumnarArray getArray(int row) {
     throw new UnsupportedOperationException(dataType().simpleString());
   }

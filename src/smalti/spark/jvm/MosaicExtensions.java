@@ -36,7 +36,7 @@ import scala.runtime.BoxedUnit;
 
 /**
  * What SQL allows for Spark's file formats only: SELECT .. FROM mosaic.`path`, INSERT OVERWRITE DIRECTORY, CREATE TABLE ..
- * LIKE, comments of tables, and ALTER TABLE as it is for them.
+ * LIKE, comments of tables, and ALTER TABLE as it is for them. And writes from batches in columns, see ColumnarInput.
  *
  * Spark refuses names of other formats in the step that resolves names, so one rule comes before it, in the place of
  * rules for hints. Spark finds this class when a session is made, by META-INF/services.
@@ -48,7 +48,14 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeLikeRule());
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeCommentRule());
     ((SparkSessionExtensions) extensions).injectPostHocResolutionRule(new MakeAlterRule());
+    ((SparkSessionExtensions) extensions).injectColumnar(new MakeColumnarRule());
     return BoxedUnit.UNIT;
+  }
+
+  public static class MakeColumnarRule extends AbstractFunction1 {
+    public Object apply(Object session) {
+      return new ColumnarInput((SparkSession) session);
+    }
   }
 
   public static class MakePathRule extends AbstractFunction1 {

@@ -16,14 +16,22 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.arrow.ArrowFieldWriter;
 import org.apache.spark.sql.execution.arrow.ArrowWriter$;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatchRow;
 import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Turns rows into Arrow batches column by column, and sends the batches to a Python worker.
+ * Turns rows into Arrow batches column by column, and sends the batches to a Python worker. Batches that Spark has in
+ * columns already are copied column by column, too.
  *
  * Spark's own ArrowWriter goes row by row, so that each value of a wide row is written to another part of memory. Here
  * rows are first copied side by side into a chunk that fits the processor's cache, and each column is then copied from
@@ -35,6 +43,8 @@ final class RowsToArrow {
   /** A batch is sent when its rows take this many bytes, or when the vectors are full. */
   private static final long BATCH_BYTES = 32L << 20;
   private static final int MOST_ROWS = 1 << 16;
+  /** Of a batch in columns, so many rows are copied before the bytes are counted. */
+  private static final int SLICE_ROWS = 256;
   private final Worker worker;
   private final BufferAllocator allocator;
   private final VectorSchemaRoot root;
@@ -66,7 +76,7 @@ final class RowsToArrow {
     this.row = new UnsafeRow(columns);
     this.nullBytes = UnsafeRow.calculateBitSetWidthInBytes(columns);
     this.anyNull = new long[nullBytes / 8];
-    this.capacity = (int) Math.max(1L, Math.min((long) MOST_ROWS, BATCH_BYTES / (8L * columns + 8L)));
+    this.capacity = capacity(columns);
     this.vectors = new FieldVector[columns];
     this.writers = new ArrowFieldWriter[columns];
     for (int column = 0; column < columns; column++) {
@@ -88,7 +98,16 @@ final class RowsToArrow {
     stream.start();
   }
 
+  /** How many rows of so many columns a batch has at most. */
+  static int capacity(int columns) {
+    return (int) Math.max(1L, Math.min((long) MOST_ROWS, BATCH_BYTES / (8L * columns + 8L)));
+  }
+
   void add(InternalRow given) throws IOException {
+    if (given instanceof BatchRow) {
+      if (((BatchRow) given).take()) addBatch((BatchRow) given);
+      return;
+    }
     UnsafeRow next = given instanceof UnsafeRow ? (UnsafeRow) given : projection.apply(given);
     int size = next.getSizeInBytes();
     if (used + size > chunk.length || waiting == CHUNK_ROWS || rows + waiting == capacity) {
@@ -102,6 +121,99 @@ final class RowsToArrow {
     sizes[waiting++] = size;
     used += size;
     for (int word = 0; word < anyNull.length; word++) anyNull[word] |= Platform.getLong(chunk, start + 8L * word);
+  }
+
+  /** Copy a batch in slices, after each of which it is known how many bytes there are. */
+  private void addBatch(BatchRow batch) throws IOException {
+    for (int start = 0; start < batch.count; ) {
+      int end = Math.min(batch.count, start + Math.min(SLICE_ROWS, capacity - rows));
+      bytes += (end - start) * 8L * vectors.length;
+      for (int column = 0; column < vectors.length; column++) {
+        int[] selected = batch.computed[column] ? null : batch.selected;
+        for (int first = start, next = start; first < end; first = next) {
+          int row = selected == null ? first : selected[first];
+          next = selected == null ? end : first + 1;
+          while (next < end && selected[next] == row + next - first) next++;
+          copyRun(batch.columns[column], row, next - first, column, rows + first - start);
+        }
+      }
+      rows += end - start;
+      start = end;
+      if (rows == capacity || bytes > BATCH_BYTES) send();
+    }
+  }
+
+  /** Copy values of one column that follow each other, from the row `row` of a batch to the place `place` of a vector. */
+  private void copyRun(ColumnVector from, int row, int count, int column, int place) {
+    FieldVector vector = vectors[column];
+    if (writers[column] != null) {
+      ColumnarBatchRow view = new ColumnarBatchRow(new ColumnVector[] {from});
+      for (view.rowId = row; view.rowId < row + count; view.rowId++) writers[column].write(view, 0);
+      return;
+    }
+    if (vector instanceof BaseVariableWidthVector) copyBytes(from, row, count, (BaseVariableWidthVector) vector, place);
+    else copyValues(from, row, count, (BaseFixedWidthVector) vector, place);
+    if (!from.hasNull()) return;
+    for (int number = 0; number < count; number++)
+      if (from.isNullAt(row + number)) setBit(vector.getValidityBufferAddress(), place + number, false);
+  }
+
+  /** What a null has in the place of its value does not matter: Spark's vectors may have anything there. */
+  private static void copyValues(ColumnVector from, int row, int count, BaseFixedWidthVector vector, int place) {
+    int width = vector.getTypeWidth();
+    long target = vector.getDataBufferAddress() + (long) width * place;
+    DataType type = from.dataType();
+    if (vector instanceof BitVector) {
+      for (int number = 0; number < count; number++)
+        if (from.getBoolean(row + number)) setBit(vector.getDataBufferAddress(), place + number, true);
+    } else if (vector instanceof DecimalVector) {
+      for (int number = 0; number < count; number++) {
+        if (from.isNullAt(row + number)) continue;
+        int precision = ((DecimalType) type).precision();
+        long value = from.getDecimal(row + number, precision, ((DecimalType) type).scale()).toUnscaledLong();
+        Platform.putLong(null, target + 16L * number, value);
+        Platform.putLong(null, target + 16L * number + 8L, value >> 63);
+      }
+    } else if (from instanceof ArrowVector) {
+      ((ArrowVector) from).copyValues(row, count, width, target);
+    } else if (type instanceof DoubleType) {
+      Platform.copyMemory(from.getDoubles(row, count), Platform.DOUBLE_ARRAY_OFFSET, null, target, 8L * count);
+    } else if (type instanceof FloatType) {
+      Platform.copyMemory(from.getFloats(row, count), Platform.FLOAT_ARRAY_OFFSET, null, target, 4L * count);
+    } else if (width == 8) {
+      Platform.copyMemory(from.getLongs(row, count), Platform.LONG_ARRAY_OFFSET, null, target, 8L * count);
+    } else if (width == 4) {
+      Platform.copyMemory(from.getInts(row, count), Platform.INT_ARRAY_OFFSET, null, target, 4L * count);
+    } else if (width == 2) {
+      Platform.copyMemory(from.getShorts(row, count), Platform.SHORT_ARRAY_OFFSET, null, target, 2L * count);
+    } else {
+      Platform.copyMemory(from.getBytes(row, count), Platform.BYTE_ARRAY_OFFSET, null, target, count);
+    }
+  }
+
+  private void copyBytes(ColumnVector from, int row, int count, BaseVariableWidthVector vector, int place) {
+    boolean isText = from.dataType() instanceof StringType;
+    long offsets = vector.getOffsetBufferAddress() + 4L * place;
+    int before = Platform.getInt(null, offsets);
+    int used = before;
+    for (int number = 0; number < count; number++) {
+      if (!from.isNullAt(row + number)) {
+        UTF8String text = isText ? from.getUTF8String(row + number) : UTF8String.fromBytes(from.getBinary(row + number));
+        int length = text.numBytes();
+        long capacity = vector.getDataBuffer().capacity();
+        if (used + (long) length > capacity) vector.reallocDataBuffer(Math.max(2L * capacity, used + (long) length));
+        text.writeToMemory(null, vector.getDataBufferAddress() + used);
+        used += length;
+      }
+      Platform.putInt(null, offsets + 4L * (number + 1), used);
+    }
+    bytes += used - before;
+  }
+
+  private static void setBit(long bits, int number, boolean value) {
+    long place = bits + (number >> 3);
+    int bit = 1 << (number & 7);
+    Platform.putByte(null, place, (byte) (value ? Platform.getByte(null, place) | bit : Platform.getByte(null, place) & ~bit));
   }
 
   /** Send what is left, and end the stream. */
@@ -138,10 +250,7 @@ final class RowsToArrow {
     long data = vector.getDataBufferAddress();
     if (vector instanceof BitVector) {
       for (int number = 0; number < waiting; number++)
-        if (Platform.getByte(chunk, starts[number] + slot) != 0) {
-          long place = data + (rows + number >> 3);
-          Platform.putByte(null, place, (byte) (Platform.getByte(null, place) | 1 << (rows + number & 7)));
-        }
+        if (Platform.getByte(chunk, starts[number] + slot) != 0) setBit(data, rows + number, true);
     } else if (vector instanceof DecimalVector) {
       for (int number = 0; number < waiting; number++) {
         long value = Platform.getLong(chunk, starts[number] + slot);
@@ -191,10 +300,7 @@ final class RowsToArrow {
   private void copyNulls(int column) {
     long validity = vectors[column].getValidityBufferAddress();
     for (int number = 0; number < waiting; number++)
-      if (isNull(number, column)) {
-        long place = validity + (rows + number >> 3);
-        Platform.putByte(null, place, (byte) (Platform.getByte(null, place) & ~(1 << (rows + number & 7))));
-      }
+      if (isNull(number, column)) setBit(validity, rows + number, false);
   }
 
   /** Make a vector empty. Its values are taken to be valid, until `copyNulls` says otherwise. */
