@@ -89,9 +89,11 @@ class Adapter:
             constant = self._constant_of(field) if index is None else None
             if index is not None:
                 array = batch.column(index)
-                if self._convert is not None or array.type != field.type:
+                if array.type != field.type:
                     convert = partial(self._convert or widen_array, array, field)
                     array = _counted(convert, rows, field.type, allowance)
+                elif self._convert is not None:
+                    array = self._convert(array, field)
             elif constant is not None and (constant.is_valid or isinstance(constant, pa.DictionaryScalar)):
                 array = _counted(partial(_repeated, constant, rows), rows, field.type, allowance)
             else:

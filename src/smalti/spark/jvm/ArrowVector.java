@@ -112,6 +112,11 @@ final class ArrowVector extends ColumnVector {
     return bytes;
   }
 
+  /** Where the bytes of a text begin, and those of the text before it end. */
+  int offset(int row) {
+    return Platform.getInt(null, offsets + 4L * row);
+  }
+
   /** Copy values of `width` bytes to an address. */
   void copyValues(int row, int count, int width, long target) {
     Platform.copyMemory(null, data + (long) width * row, null, target, (long) width * count);

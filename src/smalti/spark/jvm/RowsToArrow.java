@@ -49,7 +49,9 @@ final class RowsToArrow {
   private final BufferAllocator allocator;
   private final VectorSchemaRoot root;
   private final ArrowStreamWriter stream;
-  private final UnsafeProjection projection;
+  /** Makes an UnsafeRow of another row. It is compiled when there is one: this takes long for many columns. */
+  private UnsafeProjection projection;
+  private final StructType schema;
   private final UnsafeRow row;
   private final FieldVector[] vectors;
   /** Spark's writer of a column, or null if the column is copied here. */
@@ -71,7 +73,7 @@ final class RowsToArrow {
     this.worker = worker;
     this.allocator = ArrowUtils.rootAllocator().newChildAllocator("mosaic write", 0L, Long.MAX_VALUE);
     this.root = VectorSchemaRoot.create(arrow, allocator);
-    this.projection = UnsafeProjection.create(schema);
+    this.schema = schema;
     int columns = schema.size();
     this.row = new UnsafeRow(columns);
     this.nullBytes = UnsafeRow.calculateBitSetWidthInBytes(columns);
@@ -108,6 +110,7 @@ final class RowsToArrow {
       if (((BatchRow) given).take()) addBatch((BatchRow) given);
       return;
     }
+    if (projection == null && !(given instanceof UnsafeRow)) projection = UnsafeProjection.create(schema);
     UnsafeRow next = given instanceof UnsafeRow ? (UnsafeRow) given : projection.apply(given);
     int size = next.getSizeInBytes();
     if (used + size > chunk.length || waiting == CHUNK_ROWS || rows + waiting == capacity) {
@@ -196,18 +199,33 @@ final class RowsToArrow {
     long offsets = vector.getOffsetBufferAddress() + 4L * place;
     int before = Platform.getInt(null, offsets);
     int used = before;
-    for (int number = 0; number < count; number++) {
-      if (!from.isNullAt(row + number)) {
-        UTF8String text = isText ? from.getUTF8String(row + number) : UTF8String.fromBytes(from.getBinary(row + number));
-        int length = text.numBytes();
-        long capacity = vector.getDataBuffer().capacity();
-        if (used + (long) length > capacity) vector.reallocDataBuffer(Math.max(2L * capacity, used + (long) length));
-        text.writeToMemory(null, vector.getDataBufferAddress() + used);
-        used += length;
+    if (from instanceof ArrowVector) {
+      ArrowVector arrow = (ArrowVector) from;
+      int start = arrow.offset(row);
+      used += arrow.offset(row + count) - start;
+      long target = reserve(vector, before, used);
+      arrow.copyValues(start, used - before, 1, target);
+      for (int number = 1; number <= count; number++)
+        Platform.putInt(null, offsets + 4L * number, before + arrow.offset(row + number) - start);
+    } else {
+      for (int number = 0; number < count; number++) {
+        if (!from.isNullAt(row + number)) {
+          UTF8String text = isText ? from.getUTF8String(row + number) : UTF8String.fromBytes(from.getBinary(row + number));
+          text.writeToMemory(null, reserve(vector, used, used + text.numBytes()));
+          used += text.numBytes();
+        }
+        Platform.putInt(null, offsets + 4L * (number + 1), used);
       }
-      Platform.putInt(null, offsets + 4L * (number + 1), used);
     }
     bytes += used - before;
+  }
+
+  /** The address of byte `used` of a vector, after which there is memory for the bytes up to `end`. */
+  private static long reserve(BaseVariableWidthVector vector, int used, int end) {
+    long capacity = vector.getDataBuffer().capacity();
+    if (end < used) throw new IllegalArgumentException("2 GB or more of one column in a batch");
+    if (end > capacity) vector.reallocDataBuffer(Math.max(2L * capacity, (long) end));
+    return vector.getDataBufferAddress() + used;
   }
 
   private static void setBit(long bits, int number, boolean value) {

@@ -30,7 +30,11 @@ class DirectoryWritePlan(DirectoryPlan):
     """A write to a plain directory."""
 
     def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:
-        adapt = Adapter(self.schema, self.schema.names, convert=to_stored).adapt
+        adapter = Adapter(self.schema, self.schema.names, convert=to_stored)
+
+        def adapt(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return batch if batch.schema.equals(self.schema) else adapter.adapt(batch)
+
         # Spark sorts the rows of a task by partition before it writes them, so one file is open at a time.
         writer = StagingWriter(self, f"{task}-{uuid.uuid4().hex[:12]}", task, adapt)
         try:
