@@ -15,7 +15,8 @@ MIN_SPLIT_BYTES = 4 << 20
 #: A batch of rows in Arrow's memory, if no number of rows is asked for: the costs of a batch are spread over many rows,
 #: and several batches fit in memory.
 BATCH_BYTES = 64 << 20
-#: A batch that goes to Spark: Python and Java hold it at the same time, in every task. A batch that comes from there is as large.
+#: A batch that goes to Spark: Python and Java hold it at the same time, in every task. Those that Spark sends for a
+#: write are as large (`jvm/RowsToArrow`).
 SPARK_BATCH_BYTES = 32 << 20
 #: CSV or JSON lines that are parsed at once, and from which types are guessed: some hundred lines of 10,000 columns.
 TEXT_BLOCK_BYTES = 16 << 20
