@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from smalti.cli.arguments import add_columns, add_output, whole_number
+from smalti.cli.commands import COMMANDS
 from smalti.cli.job_arguments import add_engine, given, print_summary, split_names
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
 from smalti.progress import ProgressBar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from smalti.jobs import ChangeReport
-
-#: The names of the arguments that `_add_run` adds.
+#: The arguments of these commands. Each is called like the parameter of the job that it fills.
+_OWN = ("names", "data", "on", "columns", "replace", "where", "values", "when_matched", "when_not_matched")
 _RUN = ("engine", "workers", "keep", "dry_run", "resume")
 
 
@@ -38,12 +36,21 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def _run(
-    options: argparse.Namespace, screen: Screen, job: Callable[..., ChangeReport], *arguments: Any, **more: Any
-) -> None:
+def _run(options: argparse.Namespace, screen: Screen) -> None:
+    """Call the job that has the name of the command."""
+    from smalti import jobs
+
+    job = getattr(jobs, COMMANDS[options.command].function)
     with ProgressBar(screen.err) as progress:
-        report = job(options.table, *arguments, progress=progress, **more, **given(options, *_RUN))
+        report = job(options.table, progress=progress, **given(options, *_OWN, *_RUN))
     print_summary(options, screen, report)
+
+
+def _names(text: str) -> list[str]:
+    return split_names([text])
+
+
+run_drop_columns = run_reorder_columns = run_delete = run_merge = _run
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
@@ -57,7 +64,7 @@ def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
         "key columns to join by, separated by commas; rows without a match get nulls (default: rows are put side by "
         "side, in their order)"
     )
-    parser.add_argument("--on", metavar="NAMES", help=about)
+    parser.add_argument("--on", metavar="NAMES", type=_names, help=about)
     add_columns(parser)
     if parser.prog.endswith("add-columns"):
         about = "give columns that exist the new values, and types, for all rows"
@@ -65,49 +72,31 @@ def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
 
 
-arguments_replace_columns = arguments_add_columns
-
-
 def run_add_columns(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    _run(options, screen, jobs.add_columns, options.data, **_joined(options), replace=options.replace)
-
-
-def run_replace_columns(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    _run(options, screen, jobs.replace_columns, options.data, **_joined(options))
+    options.on, options.columns = options.on or None, split_names(options.columns) or None
+    _run(options, screen)
 
 
-def _joined(options: argparse.Namespace) -> dict[str, Any]:
-    on = split_names(options.on and [options.on]) or None
-    return {"on": on, "columns": split_names(options.columns) or None}
+arguments_replace_columns, run_replace_columns = arguments_add_columns, run_add_columns
 
 
-def arguments_drop_columns(parser: argparse.ArgumentParser) -> None:
+def _arguments_of_names(parser: argparse.ArgumentParser, about: str, metavar: str = "NAME") -> None:
     _add_table(parser)
-    about = "columns: names or globs such as 'click.*'"
-    parser.add_argument("names", metavar="NAME", nargs="+", help=about)
+    parser.add_argument("names", metavar=metavar, nargs="+", help=about)
     _add_run(parser)
 
 
-def run_drop_columns(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    _run(options, screen, jobs.drop_columns, options.names)
-
-
-def arguments_rename_columns(parser: argparse.ArgumentParser) -> None:
-    _add_table(parser)
-    about = "an old name and a new one with = between them; the last = counts"
-    parser.add_argument("names", metavar="OLD=NEW", nargs="+", help=about)
-    _add_run(parser)
+arguments_drop_columns = partial(_arguments_of_names, about="columns: names or globs such as 'click.*'")
+arguments_reorder_columns = partial(
+    _arguments_of_names,
+    about="the columns that come first, in this order: names or globs; the others follow as they are",
+)
+arguments_rename_columns = partial(
+    _arguments_of_names, about="an old name and a new one with = between them; the last = counts", metavar="OLD=NEW"
+)
 
 
 def run_rename_columns(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
     renamed: dict[str, str] = {}
     for pair in options.names:
         old, equals, new = pair.rpartition("=")
@@ -116,20 +105,8 @@ def run_rename_columns(options: argparse.Namespace, screen: Screen) -> None:
         if old in renamed:
             raise MosaicError("a column is renamed twice", found=old)
         renamed[old] = new
-    _run(options, screen, jobs.rename_columns, renamed)
-
-
-def arguments_reorder_columns(parser: argparse.ArgumentParser) -> None:
-    _add_table(parser)
-    about = "the columns that come first, in this order: names or globs; the others follow as they are"
-    parser.add_argument("names", metavar="NAME", nargs="+", help=about)
-    _add_run(parser)
-
-
-def run_reorder_columns(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    _run(options, screen, jobs.reorder_columns, options.names)
+    options.names = renamed
+    _run(options, screen)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -143,12 +120,6 @@ def arguments_delete(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--where", metavar="CONDITION", required=True, help=about)
     _add_run(parser)
-
-
-def run_delete(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    _run(options, screen, jobs.delete, options.where)
 
 
 def arguments_update(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +138,6 @@ def arguments_update(parser: argparse.ArgumentParser) -> None:
 
 
 def run_update(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
     from smalti.cli.inputs import open_table
     from smalti.predicate.text import parse_value
 
@@ -184,7 +154,8 @@ def run_update(options: argparse.Namespace, screen: Screen) -> None:
         if name in values:
             raise MosaicError("a column is given two values", found=name)
         values[name] = parse_value(text, name, schema)
-    _run(options, screen, jobs.update, values, options.where)
+    options.values = values
+    _run(options, screen)
 
 
 def arguments_merge(parser: argparse.ArgumentParser) -> None:
@@ -192,16 +163,9 @@ def arguments_merge(parser: argparse.ArgumentParser) -> None:
     about = "a file, directory or pattern with the rows, of any format that `convert` reads"
     parser.add_argument("data", metavar="DATA", help=about)
     about = "key columns, separated by commas; rows match if all of them are equal, and a null matches nothing"
-    parser.add_argument("--on", metavar="NAMES", required=True, help=about)
+    parser.add_argument("--on", metavar="NAMES", type=_names, required=True, help=about)
     about = "what becomes of rows of the table that match (default update: they get the values of the data)"
     parser.add_argument("--when-matched", choices=("update", "ignore"), help=about)
     about = "what becomes of rows of the data that match none (default insert)"
     parser.add_argument("--when-not-matched", choices=("insert", "ignore"), help=about)
     _add_run(parser)
-
-
-def run_merge(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
-    more = given(options, "when_matched", "when_not_matched")
-    _run(options, screen, jobs.merge, options.data, split_names([options.on]), **more)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The values of the arguments that were typed, by name."""
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    """The values of the arguments that the command has, and that were typed, by name."""
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
