@@ -243,6 +243,14 @@ def test_standard_input(places: dict[str, list[str]], kind: str) -> None:
     assert done.stdout == b"id,name,x\n59,n3,29.5\n", done
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_facts_about_another_format_on_standard_input(places: dict[str, list[str]], kind: str) -> None:
+    done = piped(Path(places[kind][0]).read_bytes(), "meta", "-", "--json")
+    assert done.returncode == 0, done
+    [found] = json.loads(done.stdout)["files"]
+    assert (found["file"], found["format"], found["rows"], found["columns"]) == ("-", kind, ROWS, 3)
+
+
 def test_jobs_read_standard_input(places: dict[str, list[str]], tmp_path: Path) -> None:
     data = Path(places["file"][0]).read_bytes()
     assert b": ok: 60 rows" in piped(data, "verify", "-").stdout

@@ -70,9 +70,7 @@ def column_types(text: str) -> pa.Schema:
 def run_convert(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.inputs import STANDARD_INPUT, local_paths
 
-    with local_paths(options.sources, options.source_format) as paths:
-        if options.sources == [STANDARD_INPUT]:
-            options.sources, options.source_format = paths, None
+    with local_paths(options.sources, options.source_format) as (options.sources, options.source_format):
         if options.target == STANDARD_INPUT:
             return _convert_to_output(options, screen)
         summary = _convert(options, screen)

@@ -37,10 +37,13 @@ CELLS = 1 << 20
 
 
 @contextmanager
-def local_paths(paths: Sequence[str], source_format: str | None = None) -> Iterator[list[str]]:
-    """The paths, with standard input as a temporary file: every format but text has to be read from its end."""
+def local_paths(paths: Sequence[str], source_format: str | None = None) -> Iterator[tuple[list[str], str | None]]:
+    """The paths and their format, with standard input as a temporary file whose suffix says the format.
+
+    It is a file because every format but text has to be read from its end.
+    """
     if STANDARD_INPUT not in paths:
-        yield list(paths)
+        yield list(paths), source_format
         return
     if len(paths) > 1:
         raise MosaicError("standard input cannot be read together with other files", found=" ".join(paths))
@@ -53,8 +56,7 @@ def local_paths(paths: Sequence[str], source_format: str | None = None) -> Itera
         from smalti.jobs.formats.registry import FORMATS, format_by_name
 
         name = format_by_name(source_format).name if source_format else _sniffed(path)
-        named = path.rename(path.with_suffix(FORMATS[name].suffixes[0]))
-        yield [str(named)]
+        yield [str(path.rename(path.with_suffix(FORMATS[name].suffixes[0])))], None
 
 
 def _sniffed(path: Path) -> str:
@@ -89,7 +91,7 @@ def open_table(paths: Sequence[str], source_format: str | None = None) -> Iterat
     A path with the suffix of another format is read as that format, and so is a directory without Mosaic files. A
     Paimon table is read as of its newest snapshot.
     """
-    with local_paths(paths, source_format) as found, _open(found, source_format) as opened:
+    with local_paths(paths, source_format) as found, _open(*found) as opened:
         yield opened
 
 
@@ -172,7 +174,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
 
 def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
     """Every Mosaic file that the paths lead to, open, by its name; for commands about how files are stored."""
-    with local_paths(paths) as found:
+    with local_paths(paths) as (found, _):
         for path in found:
             if _is_foreign(path):
                 form = format_of(path)

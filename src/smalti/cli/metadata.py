@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from smalti.cli.arguments import (
     check_below,
     select_columns,
 )
-from smalti.cli.inputs import list_inputs, local_paths, open_each, open_table, shown_paths
+from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
@@ -31,6 +31,10 @@ from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.tree import LogicalColumn, plan_schema
 from smalti.logical.widen import widen, widen_values
 from smalti.units import show_count
+
+if TYPE_CHECKING:
+    from smalti.jobs.formats.registry import Format
+    from smalti.table.listing import Listing
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:
@@ -88,31 +92,26 @@ def _stored_as(column: LogicalColumn | None, field: pa.Field) -> list[dict[str, 
 
 
 def run_meta(options: argparse.Namespace, screen: Screen) -> None:
-    with open_table(options.files, options.source_format) as opened:
-        if isinstance(opened, smalti.MosaicFile):
-            _file_meta(options, screen, opened)
-            return
-    _files_meta(options, screen)
+    with local_paths(options.files, options.source_format) as inputs:
+        with open_table(*inputs) as opened:
+            if isinstance(opened, smalti.MosaicFile):
+                _file_meta(options, screen, opened)
+                return
+        _files_meta(options, screen, *list_inputs(*inputs))
 
 
-def _files_meta(options: argparse.Namespace, screen: Screen) -> None:
+def _files_meta(
+    options: argparse.Namespace, screen: Screen, listing: Listing, formats: Sequence[tuple[Format, str]]
+) -> None:
     """A line for each of several files, or of a file of another format, and their sums."""
     from smalti.jobs.formats.tables import FormatTable
 
     found: list[dict[str, Any]] = []
-    with local_paths(options.files, options.source_format) as paths:
-        listing, formats = list_inputs(paths, options.source_format)
-        for file, (format_, suffix) in zip(listing.files, formats, strict=True):
-            one = FormatTable(replace(listing, files=[replace(file, partition={})]), [(format_, suffix)])
-            found.append(
-                {
-                    "file": file.name,
-                    "format": format_.name,
-                    "size": file.size,
-                    "rows": one.count_rows(),
-                    "columns": len(one.schema),
-                }
-            )
+    for file, (format_, suffix) in zip(listing.files, formats, strict=True):
+        one = FormatTable(replace(listing, files=[replace(file, partition={})]), [(format_, suffix)])
+        name = STANDARD_INPUT if options.files == [STANDARD_INPUT] else file.name
+        counts = {"size": file.size, "rows": one.count_rows(), "columns": len(one.schema)}
+        found.append({"file": name, "format": format_.name, **counts})
     sums = {key: sum(int(item[key]) for item in found) for key in ("size", "rows")}
     if options.json:
         screen.json({"num_files": len(found), **sums, "files": found})

@@ -43,12 +43,11 @@ def _kinds(text: str) -> list[str]:
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti.cli.inputs import STANDARD_INPUT, local_paths
+    from smalti.cli.inputs import local_paths
 
-    with local_paths(options.sources, options.source_format) as paths, job_progress(screen.err) as progress:
-        if options.sources == [STANDARD_INPUT]:
-            options.sources, options.source_format = paths, None
-        module, source, more = called_on(options, paths)
+    with local_paths(options.sources, options.source_format) as found, job_progress(screen.err) as progress:
+        options.sources, options.source_format = found
+        module, source, more = called_on(options, options.sources)
         more |= given(options, *RUN, "output", "html", *(["source_format"] if "plain" in more else []))
         profile = module.profile(source, columns=chosen_columns(options), progress=progress, **more)
     columns = profile.table.to_pylist()

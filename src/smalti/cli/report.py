@@ -49,13 +49,11 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
     location = locate(options.output)
     if not options.overwrite and location.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
-    with local_paths(options.files, options.source_format) as paths:
+    with local_paths(options.files, options.source_format) as (paths, source_format):
         source = paths[0] if len(paths) == 1 else paths
-        if options.values or not is_mosaic(paths, options.source_format):
+        if options.values or not is_mosaic(paths, source_format):
             from smalti import jobs
 
-            # Standard input was written to a file whose suffix tells its format.
-            source_format = None if options.files == [STANDARD_INPUT] else options.source_format
             with job_progress(screen.err) as progress:
                 jobs.profile(
                     source,

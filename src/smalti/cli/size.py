@@ -11,7 +11,7 @@ from typing import Any
 
 import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, select_columns, whole_number
-from smalti.cli.inputs import format_of, list_inputs, local_paths, open_each, shown_paths
+from smalti.cli.inputs import list_inputs, local_paths, shown_paths
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
@@ -45,8 +45,8 @@ def arguments_size(parser: argparse.ArgumentParser) -> None:
 
 def run_size(options: argparse.Namespace, screen: Screen) -> None:
     sizes: dict[str, ColumnBytes] = {}
-    with local_paths(options.files, options.source_format) as paths:
-        for found in _file_sizes(paths, options.source_format):
+    with local_paths(options.files, options.source_format) as inputs:
+        for found in _file_sizes(*inputs):
             for name, column in found.items():
                 sizes.setdefault(name, ColumnBytes()).add(column)
     chosen = select_columns(list(sizes), options.columns)
@@ -110,11 +110,6 @@ def by_prefix(sizes: Mapping[str, ColumnBytes], parts: int | None) -> list[tuple
 
 
 def _file_sizes(paths: Sequence[str], source_format: str | None) -> Iterator[Mapping[str, ColumnBytes]]:
-    found = format_of(paths[0]) if len(paths) == 1 and source_format is None else None
-    if found is not None and found.name == "mosaic":  # the usual case needs no listing
-        for _, file in open_each(paths):
-            yield file.layout().bytes_by_column()
-        return
     listing, formats = list_inputs(paths, source_format)
     for listed, (format_, _) in zip(listing.files, formats, strict=True):
         location = Location(listing.filesystem, listed.path)

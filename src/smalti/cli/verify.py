@@ -21,7 +21,7 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.inputs import local_paths
 
-    with local_paths(options.sources, "mosaic") as paths, job_progress(screen.err) as progress:
+    with local_paths(options.sources, "mosaic") as (paths, _), job_progress(screen.err) as progress:
         module, source, more = called_on(options, paths)
         report = module.verify(source, progress=progress, **given(options, "engine"), **more)
     print_summary(options, screen, report)
