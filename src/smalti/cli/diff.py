@@ -53,37 +53,25 @@ class Shared(NamedTuple):
 
 @dataclass
 class Differences:
-    """What differs, by kind.
+    """What differs, by kind, with what A and B have."""
 
-    Attributes
-    ----------
-    only_a, only_b : list of str
-        Columns that one side lacks.
-    types : list of (name, a, b)
-        Columns whose types differ, or one of which may not be null.
-    declared : list of (name, a, b)
-        Columns whose types differ only in how Arrow lays them out.
-    reordered : bool
-        Whether the columns that both have are in another order.
-    metadata : list of (where, a, b)
-        Metadata of the schema or of a column.
-    uncompared : list of str
-        Columns of types whose values cannot be compared, such as text and numbers.
-    rows : tuple of int
-    cells : dict
-        How many values differ, by column.
-    examples : list of (row, column, a, b)
-    """
-
+    #: Columns that one side lacks.
     only_a: list[str] = field(default_factory=list)
     only_b: list[str] = field(default_factory=list)
+    #: Columns whose types differ, or one of which may not be null.
     types: list[tuple[str, str, str]] = field(default_factory=list)
+    #: Columns whose types differ only in how Arrow lays them out.
     declared: list[tuple[str, str, str]] = field(default_factory=list)
+    #: Whether the columns that both have are in another order.
     reordered: bool = False
+    #: Metadata of the schema or of a column.
     metadata: list[tuple[str, str, str]] = field(default_factory=list)
+    #: Columns of types whose values cannot be compared, such as text and numbers.
     uncompared: list[str] = field(default_factory=list)
     rows: tuple[int, int] = (0, 0)
+    #: How many values differ, by column.
     cells: dict[str, int] = field(default_factory=dict)
+    #: Row and column of some of these values, and the values.
     examples: list[tuple[int, str, Any, Any]] = field(default_factory=list)
 
     @property

@@ -23,23 +23,8 @@ PAGERS = (["less", "-FRSX"], ["more"])
 class Screen:
     """Standard output and error of one command.
 
-    Parameters
-    ----------
-    out, err : text streams, optional
-    pager : bool
-        Whether output that is longer than the terminal goes through a pager.
-    markdown : bool
-        Whether tables are printed as Markdown, as wide as their content.
-
-    Attributes
-    ----------
-    is_terminal : bool
-    colour : bool
-        Whether to use colours: on a terminal, unless $NO_COLOR is set; anywhere if $FORCE_COLOR is.
-    width : int
-        Characters that fit a line of the terminal, or of a table that is printed elsewhere.
-    room : int or None
-        `width` on a terminal; None in a pipe, where tables are as wide as their content.
+    With `pager`, output that is longer than the terminal goes through a pager; with `markdown`, tables are printed as
+    Markdown, as wide as their content.
     """
 
     def __init__(
@@ -49,8 +34,10 @@ class Screen:
         self.err = err or sys.stderr
         self.is_terminal = self.out.isatty()
         size = shutil.get_terminal_size((100, 40))
+        #: Characters that fit a line of the terminal, or of a table that is printed elsewhere.
         self.width = max(40, size.columns)
         self.markdown = markdown
+        #: `width` on a terminal; None in a pipe, where tables are as wide as their content.
         self.room = self.width if self.is_terminal and not markdown else None
         self.colour = wants_colour(self.is_terminal) and not markdown
         self._height = size.lines

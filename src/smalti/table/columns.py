@@ -129,17 +129,12 @@ class TableColumns(TypedColumns):
     """The columns of files and the partition columns, each in a type that holds the values of all files.
 
     Made by `table_columns`. A pickle has the schema.
-
-    Attributes
-    ----------
-    variants : mapping of ColumnMapping to str
-        The different columns that files have, each with the path of a file that has them, in the order of the files.
-    partitions : pyarrow.Schema
-        The columns that the names of directories spell.
     """
 
     def __init__(self, variants: Mapping[ColumnMapping, str], partitions: pa.Schema) -> None:
+        #: The different columns that files have, each with the path of a file that has them, in the order of the files.
         self.variants = dict(variants)
+        #: The columns that the names of directories spell.
         self.partitions = partitions
         #: How many columns are held for it, over all variants.
         self.width = sum(map(len, variants))

@@ -70,20 +70,8 @@ class Change:
     ) -> bool:
         """Make the files of a job visible, and remove the files that they replace.
 
-        Parameters
-        ----------
-        job : str
-        names : mapping of str to str
-            The staged path of each file, and its final path.
-        token : str
-            Tells the commit from every other.
-        note, stream, batch : optional
-            See `Commit`.
-
-        Returns
-        -------
-        bool
-            False if the batch of the stream was committed before; then nothing is changed.
+        `names` has the staged path of each file, and its final path; for the others see `Commit`. Returns False if the
+        batch of the stream was committed before; then nothing is changed.
 
         Raises
         ------

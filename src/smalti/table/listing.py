@@ -50,31 +50,20 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A file of a table, and the partition values that the directories above it spell.
+    """A file of a table, and the partition values that the directories above it spell."""
 
-    Attributes
-    ----------
-    path : str
-        Where the file is now.
-    size : int
-    partition : dict
-        Partition values by column, as text.
-    final : str, optional
-        While a commit is carried out, the path that the file is moved to: whoever opens it later finds it there.
-    modified : int
-        Time of modification in nanoseconds, 0 if it is not known.
-    etag : str
-        Of an object, empty if it is not known.
-    table : str, optional
-        The directory that was listed.
-    """
-
+    #: Where the file is now.
     path: str
     size: int
+    #: Partition values by column, as text.
     partition: dict[str, str | None] = field(default_factory=dict, hash=False)
+    #: While a commit is carried out, the path that the file is moved to: whoever opens it later finds it there.
     final: str | None = None
+    #: Time of modification in nanoseconds, 0 if it is not known.
     modified: int = 0
+    #: Of an object, empty if it is not known.
     etag: str = ""
+    #: The directory that was listed.
     table: str | None = None
 
     @property
@@ -90,35 +79,23 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files that were found: those of a directory or glob sorted by name, those of a list in the list's order.
-
-    Attributes
-    ----------
-    directory : str, optional
-        The directory that was listed, if it was a single one.
-    pending : frozenset of str
-        Tables with commits under way.
-    finished : tuple of Commit
-        The interrupted commits that `list_table` has finished first.
-    state : State
-        Of the records of `directory` when it was listed.
-    leftovers : dict of str to FileId
-        Files that are there although they were removed, by their names below `directory`.
-    ruled_out : mapping of str to set of str
-        The partition values of directories that were not listed, because a filter rules them out.
-    rewritten : mapping of str to int
-        Tables whose rows were put into other files, by jobs that compact or change them, and the number of the last
-        commit that did so.
-    """
+    """The files that were found: those of a directory or glob sorted by name, those of a list in the list's order."""
 
     filesystem: FileSystem
     files: list[FoundFile]
+    #: The directory that was listed, if it was a single one.
     directory: str | None = None
+    #: Tables with commits under way.
     pending: frozenset[str] = frozenset()
+    #: The interrupted commits that `list_table` has finished first.
     finished: tuple[Commit, ...] = ()
+    #: Of the records of `directory` when it was listed.
     state: State = field(default_factory=State)
+    #: Files that are there although they were removed, by their names below `directory`.
     leftovers: dict[str, FileId] = field(default_factory=dict)
+    #: The partition values, by column, of directories that were not listed, because a filter rules them out.
     ruled_out: Mapping[str, Set[str | None]] = field(default_factory=dict)
+    #: Tables whose rows a job has put into other files, each with the number of the last commit that did so.
     rewritten: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property

@@ -29,17 +29,9 @@ def numbered(
 ) -> Iterator[pa.RecordBatch]:
     """Number the rows of batches, and keep those that are wanted and match.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.RecordBatch
-        All rows, with the columns of the output and of the filter. What comes after the last wanted row is not read.
-    output : pyarrow.Schema
-        What is yielded; with a row index, its column is among them.
-    filter_ : Filter, optional
-        With values in the types of the columns. It may ask for the row index.
-    row_index : RowIndex, optional
-    rows : range or int64 array in ascending order, optional
-        Counted from the first row of the batches.
+    `batches` have all rows, with the columns of the output and of the filter; what comes after the last wanted row is
+    not read. `output` has the column of the row index, if there is one. `filter_` has values in the types of the
+    columns, and may ask for the row index. `rows` are counted from the first row of the batches.
     """
     wanted, start = None if rows is None else as_ascending(rows), 0
     end = None if wanted is None else last_row(wanted) + 1

@@ -30,32 +30,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """What a read delivers, and from which files.
+    """What a read delivers, and from which files."""
 
-    Attributes
-    ----------
-    files : sequence of FoundFile
-        In the order in which they are read.
-    output : pyarrow.Schema
-        What batches look like.
-    asked : sequence of str
-        The columns that are read for it, or paths below structs.
-    needed : pyarrow.Schema
-        The columns of the output and those of the filter.
-    filter_ : Filter, optional
-        The conditions that the names of directories do not decide, with values in the types of the columns.
-    row_index : str, optional
-        The column of the output that has the number of each row.
-    pieces : sequence of Piece, optional
-        Parts of the files, where rows are asked for by number; by default all files as they are.
-    """
-
+    #: In the order in which they are read.
     files: Sequence[FoundFile]
+    #: What batches look like.
     output: pa.Schema
+    #: The columns that are read for it, or paths below structs.
     asked: Sequence[str]
+    #: The columns of the output and those of the filter.
     needed: pa.Schema
+    #: The conditions that the names of directories do not decide, with values in the types of the columns.
     filter_: Filter | None = None
+    #: The column of the output that has the number of each row.
     row_index: str | None = None
+    #: Parts of the files, where rows are asked for by number; by default all files as they are.
     pieces: Sequence[Piece] | None = None
 
 
@@ -68,16 +57,9 @@ def plan_read(
 ) -> ReadPlan:
     """Plan a read of files that `matching_files` has left.
 
-    Parameters
-    ----------
-    files : sequence of FoundFile
-    names : sequence of str, optional
-        Columns, or paths below structs; by default all columns.
-    filter_ : Filter, optional
-    types_of : callable
-        Returns the fields of columns, or of all; raises an error if one does not exist.
-    partitions : sequence of str
-        The partition columns that no file stores: only the names of directories have their values.
+    `names` are columns, or paths below structs; by default all columns. `types_of` returns the fields of columns, or of
+    all; it raises an error if one does not exist. `partitions` are the partition columns that no file stores: only the
+    names of directories have their values.
     """
     output = types_of(names)
     asked = output.names if names is None else list(names)
@@ -159,17 +141,9 @@ def matching_row_groups(
 ) -> dict[str, list[int] | None]:
     """The row groups that may have matching rows, for the files that have any; None if those of a file are not known.
 
-    Parameters
-    ----------
-    files : sequence of FoundFile
-    facts : mapping of path to FileFacts
-        Of the files whose index was read.
-    values : mapping of path to mapping of column to scalar
-        Partition values of each file. They are bounds of all its row groups.
-    types : mapping of column to type
-        The columns that are compared, and the types that they are compared in.
-    tree_of : callable
-        Makes the filter, given the types of the columns that have bounds; None if these decide nothing.
+    `facts`, by path, are of the files whose index was read. `values`, by path, are the partition values of each file,
+    which are bounds of all its row groups. `types` has the columns that are compared, and the types that they are
+    compared in. `tree_of` makes the filter from the types of columns that have bounds; None if these decide nothing.
     """
     from smalti.predicate.prune import GroupStatistics, Outcome, prune  # slow to import, see smalti.mosaic.filtering
 
@@ -217,18 +191,10 @@ def _bounds(
 def numbered_pieces(
     files: Sequence[FoundFile], every: Sequence[FoundFile], starts: Sequence[int], rows: Rows | None = None
 ) -> list[Piece]:
-    """Pieces of files that know the number of their first row, and which rows are read.
+    """Pieces of files that know the number of their first row, and which rows are read, by default all.
 
-    Parameters
-    ----------
-    files : sequence of FoundFile
-        The files that are read, in the order of `every`.
-    every : sequence of FoundFile
-        All files of the table.
-    starts : sequence of int
-        The number of the first row of each of these, then of all rows.
-    rows : range or int64 array in ascending order, optional
-        By default all.
+    `every` has all files of the table, `files` those of them that are read, in the same order. `starts` has the number
+    of the first row of every file, then the number of all rows.
     """
     wanted = None if rows is None else dict(split_rows(rows, starts))
     pieces, left = [], iter(enumerate(every))

@@ -35,29 +35,19 @@ FindColumns: TypeAlias = Callable[[Sequence[str]], tuple[list[str], list[str]]]
 
 @dataclass(frozen=True)
 class FileRead:
-    """What is read of one file.
+    """What is read of one file."""
 
-    Attributes
-    ----------
-    columns : sequence of str, optional
-        By default all.
-    filters : optional
-        The filter that the file can apply by itself.
-    finish : callable, optional
-        What becomes of its batches. New arrays are taken from the allowance.
-    deleted : sequence of int, optional
-        The numbers of rows that are left out, in ascending order, counted from the beginning of the file.
-    row_groups : sequence of int, optional
-        By default those of the piece.
-    row_index : RowIndex, optional
-        The column of row numbers that batches begin with.
-    """
-
+    #: By default all.
     columns: Sequence[str] | None
+    #: The filter that the file can apply by itself.
     filters: AnyFilter = None
+    #: What becomes of its batches. New arrays are taken from the allowance.
     finish: Callable[[pa.RecordBatch, Allowance], pa.RecordBatch] | None = None
+    #: The numbers of rows that are left out, in ascending order, counted from the beginning of the file.
     deleted: Sequence[int] | None = None
+    #: By default those of the piece.
     row_groups: Sequence[int] | None = None
+    #: The column of row numbers that batches begin with.
     row_index: RowIndex | None = None
 
 
@@ -84,22 +74,10 @@ def read_pieces(
 ) -> Generator[tuple[Piece, pa.RecordBatch], None, None]:
     """The batches of pieces, in order, each with its piece.
 
-    Parameters
-    ----------
-    pieces : sequence of Piece
-    open_piece : callable
-        Called once for each piece, ahead and in several threads.
-    plan_piece : callable
-        Called once for each piece, in order, in the thread of the caller.
-    budget : Budget
-        For opening as for reading: as many files may be opened ahead as row groups may be read ahead.
-    progress : callable, optional
-    kept : Allowance, optional
-        What all batches together may take, for a caller who keeps them.
-    batch_size : int, optional
-        Rows that the caller uses at a time.
-    on_error : callable, optional
-        Called when a piece cannot be read, in its turn. If it returns, the rest of the piece is left out.
+    `open_piece` is called once for each piece, ahead and in several threads, and `plan_piece` once for each, in order,
+    in the thread of the caller. `on_error` is called when a piece cannot be read, in its turn; if it returns, the rest
+    of the piece is left out. By the `budget` as many files are opened ahead as row groups are read ahead. `kept` is
+    what all batches together may take, for a caller who keeps them; `batch_size` is how many rows are used at a time.
     """
     meter = Meter("read", len(pieces), sum(piece.num_bytes for piece in pieces), progress)
     unclosed: set[MosaicFile] = set()
@@ -218,19 +196,12 @@ def read_plan(
 
 @dataclass(frozen=True)
 class ChosenColumns:
-    """The columns of a file that a plan reads.
-
-    Attributes
-    ----------
-    columns : sequence of str
-    known : sequence of str
-        Their names in the table, after that of the row numbers if there are some.
-    filters_itself : bool
-        Whether the file can apply the filter: it has all columns of the filter, in the types of the read.
-    """
+    """The columns of a file that a plan reads."""
 
     columns: Sequence[str]
+    #: Their names in the table, after that of the row numbers if there are some.
     known: Sequence[str]
+    #: Whether the file can apply the filter: it has all columns of the filter, in the types of the read.
     filters_itself: bool
 
 
@@ -260,16 +231,8 @@ def plan_file(
 ) -> FileRead:
     """What is read of one file.
 
-    Parameters
-    ----------
-    plan : ReadPlan
-    chosen : ChosenColumns
-    constant_of : callable
-        Returns the value that a column has in all rows of the file, such as a partition value; None if it has none.
-    deleted : sequence of int, optional
-        As in `FileRead`.
-    first_row : int
-        The number of the first row of the file in the table, for the column of row numbers if there is one.
+    `constant_of` returns the value that a column has in all rows of the file, such as a partition value; None if it has
+    none. `first_row` is the number of the first row of the file in the table, for the column of row numbers.
     """
     filter_, numbers = plan.filter_, None if plan.row_index is None else RowIndex(plan.row_index, first_row)
     if filter_ is None or chosen.filters_itself:

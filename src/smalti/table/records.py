@@ -330,17 +330,9 @@ def plan_changes(
 ) -> list[str]:
     """Return the existing files that a job removes from the table as it is now.
 
-    Parameters
-    ----------
-    names : collection of str
-        The files that the job adds.
-    existing : mapping of str to FileId
-        The files of the table that the job may replace.
-    mode : Mode
-    read : mapping of str to FileId, optional
-        For "replace" and "change": the files that the job replaces, with their ids from the time it has read them.
-    seen : mapping of str to FileId, optional
-        For "change": all files that the job has looked at. Those that it does not replace may be gone.
+    `names` are the files that the job adds, `existing` those of the table that it may replace. For "replace" and
+    "change", `read` are the files that the job replaces, with their ids from the time it has read them; for "change",
+    `seen` are all files that the job has looked at. Those that it does not replace may be gone.
 
     Raises
     ------

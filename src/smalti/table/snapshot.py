@@ -37,26 +37,17 @@ _FEW_FILES = 16
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What the index of one file tells before a row is read.
+    """What the index of one file tells before a row is read."""
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Of each row group.
-    group_bytes : tuple of int
-        Bytes of each row group, all columns.
-    statistics : tuple of mappings of str to ColumnStatistics
-        Of each row group, for the columns that have some; empty if they were not asked for.
-    types : mapping of str to pyarrow.DataType
-        The types of columns with statistics.
-    stored_partitions : frozenset of str
-        The partition columns that the file stores itself.
-    """
-
+    #: Of each row group.
     rows: tuple[int, ...]
+    #: Of each row group, all columns.
     group_bytes: tuple[int, ...]
+    #: Of each row group, for the columns that have some; empty if they were not asked for.
     statistics: tuple[Mapping[str, ColumnStatistics], ...]
+    #: The types of columns with statistics.
     types: Mapping[str, pa.DataType]
+    #: The partition columns that the file stores itself.
     stored_partitions: frozenset[str] = frozenset()
 
     @classmethod
@@ -122,31 +113,20 @@ def _with_path(file: FoundFile, filesystem: FileSystem, settings: ReadSettings) 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a table, in the order in which they are read.
-
-    Attributes
-    ----------
-    filesystem : pyarrow.fs.FileSystem
-    files : sequence of FoundFile
-    partitions : pyarrow.Schema
-        The columns that the names of directories spell.
-    is_whole : bool
-        False if a listing has left out directories that a filter ruled out.
-    columns : dict of str to ColumnMapping
-        The columns of the files that were opened so far, by path. Files with equal columns share the object.
-    facts : dict of str to FileFacts
-        What the index of files tells, by path, as far as somebody has asked for it.
-    counts : dict of str to int
-        The number of rows of the files that were opened so far, by path.
-    """
+    """The files of a table, in the order in which they are read."""
 
     filesystem: FileSystem
     files: Sequence[FoundFile]
+    #: The columns that the names of directories spell.
     partitions: pa.Schema
     settings: ReadSettings = ReadSettings()
+    #: False if a listing has left out directories that a filter ruled out.
     is_whole: bool = True
+    #: The columns of the files that were opened so far, by path. Files with equal columns share the object.
     columns: dict[str, ColumnMapping] = field(default_factory=dict)
+    #: What the index of files tells, by path, as far as somebody has asked for it.
     facts: dict[str, FileFacts] = field(default_factory=dict)
+    #: The number of rows of the files that were opened so far, by path.
     counts: dict[str, int] = field(default_factory=dict)
     _dictionaries: dict[tuple[str, str], Mapping[str | None, pa.Scalar]] = field(default_factory=dict)
 

@@ -120,17 +120,9 @@ class _OpenFile:
 class StagingWriter:
     """Stages rows in files of their partitions, and begins another file of a partition when the last is large enough.
 
-    Parameters
-    ----------
-    plan : DirectoryPlan
-    attempt : str
-        The name of the directory below the job's, in which nobody else writes.
-    number : int
-        The number of the task, for the names of files.
-    adapt : callable, optional
-        Brings batches to the schema of the plan.
-    most_open : int
-        How many files may be open at once. One is enough for rows that are sorted by partition.
+    `attempt` is the name of the directory below the job's, in which nobody else writes, and `number` that of the task,
+    for the names of files. `adapt` brings batches to the schema of the plan. `most_open` files may be open at once; one
+    is enough for rows that are sorted by partition.
     """
 
     def __init__(
