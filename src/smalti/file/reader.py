@@ -15,7 +15,7 @@ import pyarrow as pa
 from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
-from smalti.file.scans import Scan, cut_batches
+from smalti.file.scans import Scan
 from smalti.file.streams import Scannable, refuse_fields
 from smalti.file.taking import in_order_of
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
@@ -362,8 +362,7 @@ class MosaicFile(Scannable):
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         plan = self._plan_of(scan, self._project(scan.columns))
-        batches = self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
-        return cut_batches(batches, scan.batch_size)
+        return self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
 
     def _batches(
         self,

@@ -219,7 +219,9 @@ class Scan:
         once, indices = self._once()
         if indices is not None:
             return (batch.select(indices) for batch in once.to_batches())
-        return self.origin._scan_batches(self) if self.cast_to is None else self._cast_batches()
+        if self.cast_to is not None:
+            return self._cast_batches()
+        return cut_batches(self.origin._scan_batches(self), self.batch_size)
 
     def _cast_batches(self) -> Iterator[pa.RecordBatch]:
         schema = self.schema

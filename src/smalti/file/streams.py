@@ -95,7 +95,7 @@ class Scannable(ABC):
 
     @abstractmethod
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """The batches of a read, all of one schema."""
+        """The batches of a read, all of one schema, in sizes as they come."""
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         """All batches of a read, as a table; they count in `kept`."""

@@ -13,6 +13,7 @@ from pypaimon.read.split import Split
 from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, identity_of
 from smalti.file.scans import Scan, keep_batches
+from smalti.file.streams import Scannable
 from smalti.file.taking import in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.types import fixed_bytes
@@ -21,7 +22,6 @@ from smalti.paimon.predicates import to_predicate
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
 from smalti.readahead import Budget
-from smalti.table.dataset import Dataset
 from smalti.table.planning import fit_filter, parse_filter
 from smalti.threads import cpu_count
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 1 << 15
 
 
-class PaimonDataset(Dataset):
+class PaimonDataset(Scannable):
     """The rows of a Paimon table as of one snapshot. Made by `smalti.paimon.dataset`.
 
     Attributes
@@ -94,7 +94,7 @@ class PaimonDataset(Dataset):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema if columns is None else self.table.schema_of(columns)
 
-    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
         if scan.rows is None and scan.row_index is None:
             return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)

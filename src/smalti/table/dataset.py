@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,18 +18,18 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
-from smalti.file.scans import Scan, cut_batches
+from smalti.file.scans import Scan
 from smalti.file.streams import Scannable
 from smalti.file.taking import in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
-from smalti.logical.patterns import check_columns, is_pattern, match_names
+from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import GivenColumns, NumberedColumns, TypedColumns
 from smalti.table.contents import nothing_to_read
-from smalti.table.listing import FoundFile, Listing, list_files, read_again, stream_again
+from smalti.table.listing import FoundFile, Listing, list_files, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
     ReadPlan,
@@ -54,18 +54,7 @@ Result = TypeVar("Result")
 MAX_OPENED_TO_SHOW = 64
 
 
-class Dataset(Scannable):
-    """What a directory of files and a Paimon table have in common: many files that are read as one table."""
-
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return cut_batches(self._stream(scan), scan.batch_size)
-
-    @abstractmethod
-    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """The batches of a read, in sizes as they come."""
-
-
-class MosaicDataset(Dataset):
+class MosaicDataset(Scannable):
     """Mosaic files that are read as one table. Made by `smalti.dataset`. Several threads may share it.
 
     Files are opened when they are needed, several at a time. A read opens the files that the names of directories do
@@ -94,15 +83,22 @@ class MosaicDataset(Dataset):
         found = Snapshot.of(self._find(filter_), self._settings)
         return found if found.files or found.is_whole else self._list()
 
-    def _read(self, read: Callable[[Snapshot], Result]) -> Result:
-        """Read, and if files were replaced since they were listed, list the table again and start over."""
+    def _read(self, read: Callable[[Snapshot, OpenFiles], Result]) -> Result:
+        """Read, and if files were replaced since they were listed, list the table again and start over.
+
+        Files that were opened to know their columns stay open until they are read, or until `read` is done.
+        """
         table = self._table
+
+        def attempt() -> Result:
+            with closing(OpenFiles(table.budget)) as opened:
+                return read(table, opened)
 
         def list_again() -> None:
             nonlocal table
             table = self._list(self._filter)
 
-        result = read_again(lambda: read(table), list_again)
+        result = read_again(attempt, list_again)
         self._table = table
         return result
 
@@ -134,9 +130,9 @@ class MosaicDataset(Dataset):
     def names_of_file(self, index: int) -> Sequence[str]:
         """The names of the columns of one file, or of the schema that was given, and of the partition columns."""
 
-        def names(table: Snapshot) -> Sequence[str]:
+        def names(table: Snapshot, opened: OpenFiles) -> Sequence[str]:
             files = [table.files[index]] if table.files else []
-            table.learn(files)
+            table.learn(files, opened)
             return table.columns_of(files).names
 
         return self._read(names) if self._given is None else self._given.names
@@ -145,7 +141,7 @@ class MosaicDataset(Dataset):
     def typed_columns(self) -> TypedColumns:
         """The columns of `schema`, of which engines ask for some by name."""
 
-        def find(table: Snapshot) -> TypedColumns:
+        def find(table: Snapshot, _: OpenFiles) -> TypedColumns:
             whole = self._whole(table)
             found = whole.all_columns
             self._refuse_stored_path(whole, whole.files)
@@ -182,25 +178,23 @@ class MosaicDataset(Dataset):
         return self._read_some(num_rows, self.scan(columns, filters), from_end=True)
 
     def _read_some(self, num_rows: int, scan: Scan, *, from_end: bool) -> pa.Table:
-        filter_ = parse_filter(scan.filters)
         once, indices = scan._once()
 
-        def read(table: Snapshot) -> pa.Table:
+        def read(table: Snapshot, opened: OpenFiles) -> pa.Table:
             found: list[pa.RecordBatch] = []
             left, start, end = max(0, num_rows), 0, 0
-            with closing(OpenFiles(table.budget)) as kept:
-                table, files = self._may_match(table, filter_, kept, is_first_enough=True)
-                count = len(files)
-                while left and end < count:
-                    start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
-                    chosen = files[count - end : count - start] if from_end else files[start:end]
-                    table, plan = self._plan_files(table, chosen, once.columns, filter_, kept)
-                    batches = read_plan(table, plan, kept)
-                    rows = _last_rows(batches, left) if from_end else _first_rows(batches, left)
-                    found = [*rows, *found] if from_end else [*found, *rows]
-                    left -= sum(batch.num_rows for batch in rows)
-                looked_at = files[count - end :] if from_end else files[:end]
-                output = self._plan_files(table, looked_at, once.columns, filter_, kept)[1].output
+            table, files = self._may_match(table, parse_filter(once.filters), opened, is_first_enough=True)
+            count = len(files)
+            while left and end < count:
+                start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
+                chosen = files[count - end : count - start] if from_end else files[start:end]
+                table, plan = self._plan_files(table, chosen, once, opened)
+                batches = read_plan(table, plan, opened)
+                rows = _last_rows(batches, left) if from_end else _first_rows(batches, left)
+                found = [*rows, *found] if from_end else [*found, *rows]
+                left -= sum(batch.num_rows for batch in rows)
+            looked_at = files[count - end :] if from_end else files[:end]
+            output = self._plan_files(table, looked_at, once, opened)[1].output
             # Where a column is in none of some files, their rows have the types of the whole table.
             schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
             shown = pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
@@ -212,8 +206,8 @@ class MosaicDataset(Dataset):
         """How many rows there are, or would remain."""
         if filters is not None:
             scan = self.scan([], filters)
-            return self._read(lambda table: sum(batch.num_rows for batch in self._batches(table, scan)))
-        return self._read(lambda table: sum(n for _, n in table.visit(table.files, lambda opened: opened.num_rows)))
+            return self._read(lambda table, opened: sum(b.num_rows for b in self._batches(table, opened, scan)))
+        return self._read(lambda table, _: sum(n for _, n in table.visit(table.files, lambda file: file.num_rows)))
 
     def __repr__(self) -> str:
         return f"<smalti.MosaicDataset: {', '.join(text for _, text in self._in_words())}>"
@@ -244,17 +238,18 @@ class MosaicDataset(Dataset):
     def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> tuple[Snapshot, ReadPlan]:
         """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
         filter_ = parse_filter(scan.filters)
+        scan = replace(scan, filters=filter_)
         is_numbered = scan.rows is not None or scan.row_index is not None
         table = self._whole(table) if is_numbered else table  # Rows that a filter leaves out have numbers, too.
         table, files = self._may_match(table, filter_, kept)
         if not is_numbered:
-            return self._plan_files(table, files, scan.columns, filter_, kept)
+            return self._plan_files(table, files, scan, kept)
         starts = table.row_starts(kept)
         rows = None if scan.rows is None else parse_span(scan.rows, starts[-1])
         pieces = numbered_pieces(files, table.files, starts, rows)
         if scan.is_per_file:
             pieces = [replace(piece, first_row=0) for piece in pieces]
-        table, plan = self._plan_files(table, files, scan.columns, filter_, kept, scan.row_index)
+        table, plan = self._plan_files(table, files, scan, kept)
         return table, replace(plan, pieces=pieces)
 
     def _may_match(
@@ -292,13 +287,7 @@ class MosaicDataset(Dataset):
         return list(given.project(given.present(table.partitions.names)))
 
     def _plan_files(
-        self,
-        table: Snapshot,
-        files: Sequence[FoundFile],
-        columns: Sequence[str] | None,
-        filter_: Filter | None,
-        kept: OpenFiles,
-        row_index: str | None = None,
+        self, table: Snapshot, files: Sequence[FoundFile], scan: Scan, kept: OpenFiles
     ) -> tuple[Snapshot, ReadPlan]:
         """Plan to read files. Columns have types that hold the values of all of them.
 
@@ -306,32 +295,24 @@ class MosaicDataset(Dataset):
         """
         typed_by = files or table.files[:1]
         try:
-            return table, self._plan_in_types(table, files, typed_by, columns, filter_, kept, row_index)
+            return table, self._plan_in_types(table, files, typed_by, scan, kept)
         except SchemaError:
             # A column that no file to be read has may be in another file. Then all its rows are null here.
             whole = self._whole(table)
             if self._given is not None or len(typed_by) == len(whole.files):
                 raise
-            return whole, self._plan_in_types(whole, files, whole.files, columns, filter_, kept, row_index)
+            return whole, self._plan_in_types(whole, files, whole.files, scan, kept)
 
     def _plan_in_types(
-        self,
-        table: Snapshot,
-        files: Sequence[FoundFile],
-        typed_by: Sequence[FoundFile],
-        columns: Sequence[str] | None,
-        filter_: Filter | None,
-        kept: OpenFiles,
-        row_index: str | None,
+        self, table: Snapshot, files: Sequence[FoundFile], typed_by: Sequence[FoundFile], scan: Scan, kept: OpenFiles
     ) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
-        columns_of = self._given
+        columns_of, asked, row_index = self._given, scan.columns, scan.row_index
         if columns_of is None:
             table.learn(typed_by, kept)
             columns_of = table.columns_of(typed_by)
         if row_index is not None:
             columns_of = NumberedColumns(columns_of, RowIndex(row_index))
-        asked = check_columns(columns)
         if asked is not None:
             is_plain = not any(map(is_pattern, asked))
             asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
@@ -339,8 +320,8 @@ class MosaicDataset(Dataset):
         self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
-        plan = plan_read(files, asked, filter_, columns_of.project, sorted(names))
-        return plan if row_index is None else replace(plan, row_index=row_index)
+        plan = plan_read(files, asked, parse_filter(scan.filters), columns_of.project, sorted(names))
+        return replace(plan, row_index=row_index)
 
     def _refuse_stored_path(self, table: Snapshot, files: Sequence[FoundFile]) -> None:
         """Refuse a column of paths that has the name of a column in the files, which would be read instead."""
@@ -363,18 +344,13 @@ class MosaicDataset(Dataset):
         return found
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
-        def find(table: Snapshot) -> pa.Schema:
-            with closing(OpenFiles(table.budget)) as kept:
-                return self._plan(table, scan, kept)[1].output
-
-        return self._read(find)
+        return self._read(lambda table, opened: self._plan(table, scan, opened)[1].output)
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        def read(table: Snapshot) -> tuple[pa.Table, int]:
-            attempt, opened = kept.part(), OpenFiles(table.budget)
-            with closing(opened):
-                table, plan = self._plan(table, scan, opened)
-                batches = list(read_plan(table, plan, opened, progress=scan.progress, kept=attempt))
+        def read(table: Snapshot, opened: OpenFiles) -> tuple[pa.Table, int]:
+            attempt = kept.part()
+            table, plan = self._plan(table, scan, opened)
+            batches = list(read_plan(table, plan, opened, progress=scan.progress, kept=attempt))
             return pa.Table.from_batches(batches, plan.output), attempt.held
 
         table, held = self._read(read)
@@ -382,14 +358,13 @@ class MosaicDataset(Dataset):
         return table
 
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        def read(table: Snapshot) -> tuple[pa.Table, int]:
+        def read(table: Snapshot, opened: OpenFiles) -> tuple[pa.Table, int]:
             attempt, table = kept.part(), self._whole(table)
-            with closing(OpenFiles(table.budget)) as opened:
-                starts = table.row_starts(opened)
-                wanted = plan_take(parse_indices(indices, starts[-1]))
-                table, plan = self._plan_files(table, table.files, columns, None, opened)
-                plan = replace(plan, pieces=numbered_pieces(table.files, table.files, starts, wanted.rows))
-                batches = list(read_plan(table, plan, opened, kept=attempt))
+            starts = table.row_starts(opened)
+            wanted = plan_take(parse_indices(indices, starts[-1]))
+            table, plan = self._plan_files(table, table.files, self.scan(columns), opened)
+            plan = replace(plan, pieces=numbered_pieces(table.files, table.files, starts, wanted.rows))
+            batches = list(read_plan(table, plan, opened, kept=attempt))
             return in_order_of(wanted, pa.Table.from_batches(batches, plan.output), attempt), attempt.held
 
         taken, held = self._read(read)
@@ -399,31 +374,29 @@ class MosaicDataset(Dataset):
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
         """The row groups of the files that there are now, which are read in any order, for `smalti.loader`."""
 
-        def find(table: Snapshot) -> RowBlocks:
+        def find(table: Snapshot, opened: OpenFiles) -> RowBlocks:
             table = self._whole(table)
-            with closing(OpenFiles(table.budget)) as opened:
-                table, plan = self._plan_files(table, table.files, columns, None, opened)
-                return TableBlocks(table, plan, opened)
+            table, plan = self._plan_files(table, table.files, self.scan(columns), opened)
+            return TableBlocks(table, plan, opened)
 
         return self._read(find)
 
-    def _batches(self, table: Snapshot, scan: Scan) -> Iterator[pa.RecordBatch]:
-        with closing(OpenFiles(table.budget)) as opened:
-            table, plan = self._plan(table, scan, opened)
-            yield from read_plan(table, plan, opened, progress=scan.progress, batch_size=scan.batch_size)
+    def _batches(self, table: Snapshot, opened: OpenFiles, scan: Scan) -> Iterator[pa.RecordBatch]:
+        table, plan = self._plan(table, scan, opened)
+        return read_plan(table, plan, opened, progress=scan.progress, batch_size=scan.batch_size)
 
-    def _stream(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        table, is_first = self._table, True
+    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        """A read in parts can start over only as long as no part of it was delivered."""
+        with ExitStack() as kept:
 
-        def list_again() -> None:
-            nonlocal table
-            table = self._list(self._filter)
+            def begin(table: Snapshot, _: OpenFiles) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+                batches = self._batches(table, kept.enter_context(closing(OpenFiles(table.budget))), scan)
+                return list(islice(batches, 1)), batches
 
-        for batch in stream_again(lambda: self._batches(table, scan), list_again):
-            if is_first:
-                self._table, is_first = table, False
-            yield batch
-            del batch
+            first, rest = self._read(begin)
+            while first:
+                yield first.pop()
+            yield from rest
 
 
 def _first_rows(batches: Generator[pa.RecordBatch, None, None], limit: int) -> list[pa.RecordBatch]:

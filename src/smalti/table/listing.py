@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -443,19 +443,6 @@ def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> 
             if reads >= _MIN_READS and time.monotonic() >= end:
                 raise
             list_again()
-
-
-def stream_again(read: Callable[[], Iterator[Result]], list_again: Callable[[], object]) -> Iterator[Result]:
-    """The same for a read in parts, which can start over only as long as no part of it was delivered."""
-
-    def begin() -> tuple[list[Result], Iterator[Result]]:
-        parts = read()
-        return list(islice(parts, 1)), parts
-
-    first, rest = read_again(begin, list_again)
-    while first:
-        yield first.pop()
-    yield from rest
 
 
 def open_found(file: FoundFile, filesystem: FileSystem) -> Source:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.scans import Scan, cut_batches, keep_batches
+from smalti.file.scans import Scan, keep_batches
 from smalti.file.streams import Scannable
 from smalti.file.taking import in_order_of
 from smalti.io.locations import Location
@@ -86,10 +86,7 @@ class FormatTable(Scannable):
             return self.schema
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
 
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        return cut_batches(self._batches(scan), scan.batch_size)
-
-    def _batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+    def _scan_batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
         from smalti.predicate import normalize_filters
 
         output = self._scan_schema(scan.columns)
@@ -127,12 +124,12 @@ class FormatTable(Scannable):
         if filter_ is not None:
             filter_ = fit_filter(filter_, scan.with_index(needed))
         options: dict[str, Any] = {"filter_": filter_, "row_index": index, "rows": rows}
-        with closing(self._batches(plain)) as batches:
+        with closing(self._scan_batches(plain)) as batches:
             yield from numbered(batches, scan.with_index(output), **options)
 
     def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
         wanted, output = plan_take(parse_indices(indices, self.count_rows())), self._scan_schema(columns)
-        with closing(self._batches(Scan(self, tuple(output.names)))) as batches:
+        with closing(self._scan_batches(Scan(self, tuple(output.names)))) as batches:
             found = list(keep_batches(numbered(batches, output, rows=wanted.rows), kept))
         return in_order_of(wanted, pa.Table.from_batches(found, output), kept)
 
