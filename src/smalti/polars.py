@@ -26,7 +26,7 @@ from smalti.logical.mapping import ColumnMapping
 from smalti.logical.types import is_binary_like, is_string_like
 from smalti.mosaic.rows import RowIndex
 from smalti.predicate import tree as t
-from smalti.table.columns import GivenColumns, TypedColumns
+from smalti.table.columns import TableColumns
 from smalti.table.dataset import MosaicDataset
 from smalti.table.opening import open_any
 
@@ -152,10 +152,10 @@ def _polars_schema(origin: Scannable) -> Mapping[str, pl.DataType]:
     return types
 
 
-def _typed_columns(origin: Scannable) -> TypedColumns | ColumnMapping:
+def _typed_columns(origin: Scannable) -> TableColumns | ColumnMapping:
     if isinstance(origin, MosaicFile):
         return origin.columns
-    return origin.typed_columns if isinstance(origin, MosaicDataset) else GivenColumns(origin.schema)
+    return origin.typed_columns if isinstance(origin, MosaicDataset) else TableColumns({}, origin.schema)
 
 
 def _polars_types(origin: Scannable, names: Sequence[str], kinds: Sequence[Any]) -> dict[str, pl.DataType]:

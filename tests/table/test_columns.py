@@ -14,7 +14,7 @@ import smalti
 from smalti.logical import mapping
 from smalti.mosaic.columns import Columns
 from smalti.table import columns, snapshot
-from smalti.table.columns import GivenColumns, TypedColumns, table_columns
+from smalti.table.columns import TableColumns, table_columns
 
 WIDTH = 300
 
@@ -152,7 +152,7 @@ def test_columns_of_a_table_are_those_of_its_schema(tmp_path: Path) -> None:
         (tmp_path / f"day={day}").mkdir()
         smalti.write_table(table, tmp_path / f"day={day}" / "a.mosaic")
     ds = smalti.dataset(tmp_path)
-    given: TypedColumns = GivenColumns(ds.schema)
+    given = TableColumns({}, ds.schema)
     for typed in (
         ds.typed_columns,
         given,

@@ -6,7 +6,6 @@ again, or another one with the same columns, has its schema made, and its names 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -20,7 +19,6 @@ from smalti.logical.mapping import ColumnMapping
 from smalti.logical.tree import project_schema
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.columns import MAX_KEPT_COLUMNS, keep
-from smalti.mosaic.rows import RowIndex
 from smalti.table.partitions import with_partitions
 
 #: Tables whose columns a process keeps, the newest last.
@@ -28,36 +26,42 @@ _MAX_TABLES = 16
 _tables: dict[Any, TableColumns] = {}
 
 
-class TypedColumns(ABC):
-    """Columns with their types, of which a read asks for some. Safe to use from several threads."""
+class TableColumns:
+    """Columns with their types, of which a read asks for some. Safe to use from several threads.
 
-    @property
-    @abstractmethod
+    `variants` are the different columns that files have, each with the path of a file that has them, in the order of
+    the files; a column has a type that holds the values of all of them. `others` come after these, if no file has them:
+    partition columns. Without variants they are all columns, those of a schema that the caller has given. A pickle has
+    the schema.
+    """
+
+    def __init__(self, variants: Mapping[ColumnMapping, str], others: pa.Schema) -> None:
+        self.variants = dict(variants)
+        self._others, self._other_names = others, frozenset(others.names)
+        #: How many columns are held for it, over all variants.
+        self.width = sum(map(len, variants))
+        self._projections: dict[tuple[str, ...], pa.Schema] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableColumns, ({}, self.schema)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all columns, in the order of `schema`, which is not made for it."""
+        stored = [columns.names for columns in self.variants]
+        if len(stored) == 1 and not self._other_names:
+            return stored[0]
+        return list(dict.fromkeys(chain(*stored, self._others.names)))
+
+    @cached_property
     def schema(self) -> pa.Schema:
-        """All columns."""
-
-    @property
-    @abstractmethod
-    def names(self) -> Sequence[str]:
-        """The names of all columns, in the order of `schema`."""
-
-    @abstractmethod
-    def project(self, names: Sequence[str] | None) -> pa.Schema:
-        """The fields of columns, or of paths below them, in this order; by default all columns.
-
-        Raises
-        ------
-        SchemaError
-            If one does not exist.
-        """
-
-    @abstractmethod
-    def present(self, names: Sequence[str]) -> list[str]:
-        """The names that are columns, not fields of structs."""
+        return self._union(None)
 
     @cached_property
     def kinds(self) -> list[tuple[bytes, int] | None]:
         """A key for the type of each column, see `field_kinds`, in the order of `names`."""
+        if len(self.variants) == 1 and not self._other_names:
+            return next(iter(self.variants)).kinds
         return field_kinds(self.schema.__arrow_c_schema__())
 
     @cached_property
@@ -72,99 +76,19 @@ class TypedColumns(ABC):
         found = sorted(index for name in folded for index in self._folded.get(name, ()))
         return [self.names[index] for index in found]
 
-
-class GivenColumns(TypedColumns):
-    """The columns of a schema that the caller has given, or of one that was made before."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GivenColumns, (self._schema,)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @cached_property
-    def names(self) -> Sequence[str]:
-        return self._schema.names
+    def present(self, names: Sequence[str]) -> list[str]:
+        """The names that are columns, not fields of structs."""
+        found = {name for columns in self.variants for name in columns.whole(names)} | self._other_names
+        return [name for name in names if name in found]
 
     def project(self, names: Sequence[str] | None) -> pa.Schema:
-        return project_types(self._schema, names)
+        """The fields of columns, or of paths below them, in this order; by default all columns.
 
-    def present(self, names: Sequence[str]) -> list[str]:
-        return [name for name in names if self._schema.get_field_index(name) >= 0]
-
-
-class NumberedColumns(TypedColumns):
-    """Columns after that of the row numbers, whose name none of them may have."""
-
-    def __init__(self, columns: TypedColumns, index: RowIndex) -> None:
-        if columns.present([index.name]):
-            raise index.taken_name()
-        self._columns = columns
-        self._index = index
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._index.add_to(self._columns.schema)
-
-    @property
-    def names(self) -> Sequence[str]:
-        return [self._index.name, *self._columns.names]
-
-    def project(self, names: Sequence[str] | None) -> pa.Schema:
-        if names is None:
-            return self.schema
-        others = self._columns.project([name for name in names if name != self._index.name])
-        return self._index.add_to(others) if self._index.name in names else others
-
-    def present(self, names: Sequence[str]) -> list[str]:
-        others = self._columns.present(names)
-        return [name for name in names if name == self._index.name or name in others]
-
-
-class TableColumns(TypedColumns):
-    """The columns of files and the partition columns, each in a type that holds the values of all files.
-
-    Made by `table_columns`. A pickle has the schema.
-    """
-
-    def __init__(self, variants: Mapping[ColumnMapping, str], partitions: pa.Schema) -> None:
-        #: The different columns that files have, each with the path of a file that has them, in the order of the files.
-        self.variants = dict(variants)
-        #: The columns that the names of directories spell.
-        self.partitions = partitions
-        #: How many columns are held for it, over all variants.
-        self.width = sum(map(len, variants))
-        self._projections: dict[tuple[str, ...], pa.Schema] = {}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return GivenColumns, (self.schema,)
-
-    @cached_property
-    def names(self) -> list[str]:
-        stored = [columns.names for columns in self.variants]
-        if len(stored) == 1 and not len(self.partitions):
-            return stored[0]
-        return list(dict.fromkeys(chain(*stored, self.partitions.names)))
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        return self._union(None)
-
-    @cached_property
-    def kinds(self) -> list[tuple[bytes, int] | None]:
-        if len(self.variants) == 1 and not len(self.partitions):
-            return next(iter(self.variants)).kinds
-        return super().kinds
-
-    def present(self, names: Sequence[str]) -> list[str]:
-        found = {name for columns in self.variants for name in columns.whole(names)}
-        return [name for name in names if name in found or name in self.partitions.names]
-
-    def project(self, names: Sequence[str] | None) -> pa.Schema:
+        Raises
+        ------
+        SchemaError
+            If one does not exist.
+        """
         if names is None:
             return self.schema
         key = tuple(names)
@@ -178,11 +102,13 @@ class TableColumns(TypedColumns):
 
     def _union(self, names: Sequence[str] | None) -> pa.Schema:
         """All columns; or those among `names`. A path that leads to a field which all files lack is left out."""
+        if not self.variants:
+            return self._others
         schemas = (
             (path, columns.schema if names is None else columns.project(nearest(columns, names)).schema)
             for columns, path in self.variants.items()
         )
-        return with_partitions(unify_schemas(schemas), self.partitions)
+        return with_partitions(unify_schemas(schemas), self._others)
 
 
 def table_columns(variants: Mapping[ColumnMapping, str], partitions: pa.Schema) -> TableColumns:
@@ -201,13 +127,7 @@ def table_columns(variants: Mapping[ColumnMapping, str], partitions: pa.Schema) 
 
 
 def project_types(known: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
-    """The fields of columns, or of paths below them, in this order.
-
-    Raises
-    ------
-    SchemaError
-        If one does not exist.
-    """
+    """`TableColumns.project` of a schema that is known."""
     if names is None:
         return known
     found, missing = project_schema(known, names)

@@ -27,7 +27,7 @@ from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.table.blocks import TableBlocks
-from smalti.table.columns import GivenColumns, NumberedColumns, TypedColumns
+from smalti.table.columns import TableColumns
 from smalti.table.contents import nothing_to_read
 from smalti.table.listing import FoundFile, Listing, list_files, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
@@ -71,7 +71,7 @@ class MosaicDataset(Scannable):
     ) -> None:
         self._find = find
         #: Which columns there are, in which types; by default those of the files that are read.
-        self._given: TypedColumns | None = None if schema is None else GivenColumns(check_schema(schema))
+        self._given: TableColumns | None = None if schema is None else TableColumns({}, check_schema(schema))
         self._settings = settings
         self._memory_limit = settings.memory_limit
         #: Directories without rows that match it are not even listed.
@@ -138,10 +138,10 @@ class MosaicDataset(Scannable):
         return self._read(names) if self._given is None else self._given.names
 
     @property
-    def typed_columns(self) -> TypedColumns:
+    def typed_columns(self) -> TableColumns:
         """The columns of `schema`, of which engines ask for some by name."""
 
-        def find(table: Snapshot, _: OpenFiles) -> TypedColumns:
+        def find(table: Snapshot, _: OpenFiles) -> TableColumns:
             whole = self._whole(table)
             found = whole.all_columns
             self._refuse_stored_path(whole, whole.files)
@@ -311,8 +311,11 @@ class MosaicDataset(Scannable):
         if columns_of is None:
             table.learn(typed_by, kept)
             columns_of = table.columns_of(typed_by)
+        types_of = columns_of.project
         if row_index is not None:
-            columns_of = NumberedColumns(columns_of, RowIndex(row_index))
+            if columns_of.present([row_index]):
+                raise RowIndex(row_index).taken_name()
+            types_of = partial(_numbered_types, columns_of, RowIndex(row_index))
         if asked is not None:
             is_plain = not any(map(is_pattern, asked))
             asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
@@ -320,7 +323,7 @@ class MosaicDataset(Scannable):
         self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
-        plan = plan_read(files, asked, parse_filter(scan.filters), columns_of.project, sorted(names))
+        plan = plan_read(files, asked, parse_filter(scan.filters), types_of, sorted(names))
         return replace(plan, row_index=row_index)
 
     def _refuse_stored_path(self, table: Snapshot, files: Sequence[FoundFile]) -> None:
@@ -397,6 +400,12 @@ class MosaicDataset(Scannable):
             while first:
                 yield first.pop()
             yield from rest
+
+
+def _numbered_types(columns: TableColumns, index: RowIndex, names: Sequence[str] | None) -> pa.Schema:
+    """`TableColumns.project` for columns after that of the row numbers."""
+    others = columns.project(None if names is None else [name for name in names if name != index.name])
+    return index.add_to(others) if names is None or index.name in names else others
 
 
 def _first_rows(batches: Generator[pa.RecordBatch, None, None], limit: int) -> list[pa.RecordBatch]:
