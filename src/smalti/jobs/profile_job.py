@@ -26,8 +26,7 @@ from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
-from smalti.report.findings import ColumnFacts, in_words
-from smalti.report.model import Values
+from smalti.report.findings import ColumnFacts, facts_of, in_words
 from smalti.report.page import render_table
 from smalti.sizes import SPLIT_BYTES
 from smalti.table.listing import Listing, location_of
@@ -69,8 +68,7 @@ class Profile:
     @property
     def facts(self) -> list[ColumnFacts]:
         """What `report.findings` needs to know of each column."""
-        lists = [self.table.column(name).to_pylist() for name in ("column", "rows", "nulls", "distinct", "same_as")]
-        return [ColumnFacts(*values) for values in zip(*lists, strict=True)]
+        return facts_of(self.table)
 
     @property
     def findings(self) -> str:
@@ -167,14 +165,13 @@ def profile(
     if table_location is not None:
         _write_table(result.table, table_location)
     if page_location is not None:
-        values = Values.of_table(result.table)
         mosaic = [
             location_of(file, listing.filesystem)
             for file, (format_, _) in zip(listing.files, formats, strict=True)
             if format_.name == "mosaic" and file.path not in failed
         ]
         facts = {"rows": merged.num_rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
-        page = render_table(result.source, mosaic, values, facts)
+        page = render_table(result.source, mosaic, result.table, facts)
         write_whole(page_location, page.encode())
     return result
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 #: The kinds of findings in the order in which they are told, each with its name in words.
 KINDS = {"empty": "empty", "constant": "constant", "duplicate": "duplicate", "nearly-empty": "nearly empty"}
 #: Columns with at least this share of nulls are nearly empty.
@@ -21,6 +23,12 @@ class ColumnFacts:
     nulls: int | None = None
     distinct: int | None = None
     same_as: str | None = None
+
+
+def facts_of(profile: pa.Table) -> list[ColumnFacts]:
+    """What the table of a profile tells of each column."""
+    lists = [profile.column(name).to_pylist() for name in ("column", "rows", "nulls", "distinct", "same_as")]
+    return [ColumnFacts(*values) for values in zip(*lists, strict=True)]
 
 
 def find_kind(column: ColumnFacts) -> str | None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
 from smalti.moments import scalar_text, shortest_floats
 from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
-from smalti.report.findings import KINDS, ColumnFacts, find_kind, in_words
+from smalti.report.findings import KINDS, ColumnFacts, facts_of, find_kind, in_words
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
@@ -31,45 +30,12 @@ MAX_BOUND = 60
 _CODES = {encoding.name: encoding.value for encoding in Encoding}
 
 
-@dataclass(frozen=True)
-class Values:
-    """What was measured of the values of columns, by `smalti.jobs.profile`: a list for each, None where unknown.
-
-    `distinct` is an estimate, `histogram` text of as many bars as there are characters.
-    """
-
-    name: list[str]
-    type: list[str]
-    nulls: list[int]
-    distinct: list[int | None]
-    low: list[str | None]
-    high: list[str | None]
-    histogram: list[str | None]
-    rows: list[int]
-    same_as: list[str | None]
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> Values:
-        """The values of the table of a profile."""
-        columns = ("column", "type", "nulls", "distinct", "min", "max", "histogram", "rows", "same_as")
-        lists: list[Any] = [table.column(name).to_pylist() for name in columns]
-        return cls(*lists)
-
-    def facts(self) -> dict[str, ColumnFacts]:
-        """What is known for findings, by column."""
-        lists = (self.name, self.rows, self.nulls, self.distinct, self.same_as)
-        return {column[0]: ColumnFacts(*column) for column in zip(*lists, strict=True)}
-
-    def by(self, names: list[str]) -> dict[str, list[Any]]:
-        """The lists in another order of columns, with None for those that were not measured."""
-        places = {name: place for place, name in enumerate(self.name)}
-        found = [places.get(name) for name in names]
-        lists = {key: getattr(self, key) for key in ("nulls", "distinct", "low", "high", "histogram")}
-        return {key: [None if at is None else values[at] for at in found] for key, values in lists.items()}
+#: What the page shows of values, and the columns of a profile that have it.
+_MEASURED = {"nulls": "nulls", "distinct": "distinct", "low": "min", "high": "max", "histogram": "histogram"}
 
 
-def build_model(file: MosaicFile, layout: FileLayout, name: str, values: Values | None = None) -> dict[str, Any]:
-    """Everything the page of one file shows, ready for JSON."""
+def build_model(file: MosaicFile, layout: FileLayout, name: str, values: pa.Table | None = None) -> dict[str, Any]:
+    """Everything the page of one file shows, ready for JSON; `values` is the table of a profile."""
     columns, nodes = _columns(layout, file.stored_schema)
     statistics = [file.row_group(group.index).statistics for group in layout.row_groups]
     return {
@@ -91,14 +57,14 @@ def build_model(file: MosaicFile, layout: FileLayout, name: str, values: Values 
         "sums": None,
         "files": [],
         "findings": _findings(
-            columns["name"], _stored_facts(layout, file.num_rows) if values is None else values.facts()
+            columns["name"], _stored_facts(layout, file.num_rows) if values is None else facts_of(values)
         ),
-        "values": None if values is None else values.by(columns["name"]),
+        "values": None if values is None else _measured(values, columns["name"]),
     }
 
 
 def build_table_model(
-    name: str, files: Iterable[tuple[str, MosaicFile]], values: Values | None, facts: Mapping[str, int]
+    name: str, files: Iterable[tuple[str, MosaicFile]], values: pa.Table | None, facts: Mapping[str, int]
 ) -> dict[str, Any]:
     """Everything the page of a table shows, ready for JSON: sums over its Mosaic files, which are opened in turn.
 
@@ -108,8 +74,9 @@ def build_table_model(
     for path, file in files:
         sums.add(path, file)
     if values is not None:
-        for place, column in enumerate(values.name):
-            sums.types.setdefault(column, values.type[place])
+        sums.types = (
+            dict(zip(*(values.column(key).to_pylist() for key in ("column", "type")), strict=True)) | sums.types
+        )
     names = list(sums.types)
     return {
         "file": name,
@@ -130,15 +97,22 @@ def build_table_model(
         "nodes": {"column": [], "path": [], "bucket": []},
         "groups": [],
         "statistics": {},
-        "findings": _findings(names, {} if values is None else values.facts()),
+        "findings": _findings(names, [] if values is None else facts_of(values)),
         "sums": sums.lists(names) if sums.files else None,
         "files": sums.files,
-        "values": None if values is None else values.by(names),
+        "values": None if values is None else _measured(values, names),
     }
 
 
-def _findings(names: list[str], facts: Mapping[str, ColumnFacts]) -> list[dict[str, Any]]:
+def _measured(values: pa.Table, names: list[str]) -> dict[str, list[Any]]:
+    """What was measured of the values of columns: a list for each kind, with None where it is not known."""
+    found = {row["column"]: row for row in values.to_pylist()}
+    return {key: [found.get(name, {}).get(column) for name in names] for key, column in _MEASURED.items()}
+
+
+def _findings(names: list[str], columns: Iterable[ColumnFacts]) -> list[dict[str, Any]]:
     """Each kind of finding with its words and the places of its columns, in the order in which they are told."""
+    facts = {column.name: column for column in columns}
     kinds: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for place, name in enumerate(names):
         kind = find_kind(facts[name]) if name in facts else None
@@ -151,9 +125,8 @@ def _findings(names: list[str], facts: Mapping[str, ColumnFacts]) -> list[dict[s
     ]
 
 
-def _stored_facts(layout: FileLayout, rows: int) -> dict[str, ColumnFacts]:
+def _stored_facts(layout: FileLayout, rows: int) -> Iterator[ColumnFacts]:
     """What the stored bytes tell of columns without reading their values."""
-    facts: dict[str, ColumnFacts] = {}
     firsts: dict[tuple[str, bytes], str] = {}
     types = {part.name: part.type for group in layout.row_groups[:1] for b in group.buckets for part in b.columns}
     for name, found in layout.bytes_by_column().items():
@@ -161,8 +134,7 @@ def _stored_facts(layout: FileLayout, rows: int) -> dict[str, ColumnFacts]:
         is_constant = only == "CONST" and layout.num_row_groups == 1
         first = firsts.setdefault((types[name], found.digest), name) if found.digest else name
         nulls = rows if only == "ALL_NULL" else None
-        facts[name] = ColumnFacts(name, rows, nulls, 1 if is_constant else None, None if first == name else first)
-    return facts
+        yield ColumnFacts(name, rows, nulls, 1 if is_constant else None, None if first == name else first)
 
 
 class TableSums:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from smalti.file.reader import MosaicFile, open_file
 from smalti.io import open_sink
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, Location, chosen
 from smalti.io.sinks import finish_with
-from smalti.report.model import Values, build_model, build_table_model
-from smalti.table.opening import open_any, source_name
+from smalti.report.model import build_model, build_table_model
+from smalti.table.opening import open_any, open_locations, source_name
 
 #: The scripts, in the order they are joined: each uses only what the ones before it define.
 SCRIPTS = ("page.js", "table.js", "data.js", "map.js", "projection.js", "tree.js", "columns.js", "main.js")
@@ -39,22 +41,17 @@ def render_report(file: MosaicFile, name: str = "") -> str:
 
 
 def render_table(
-    name: str, locations: Sequence[Location], values: Values | None = None, facts: Mapping[str, int] | None = None
+    name: str, locations: Sequence[Location], values: pa.Table | None = None, facts: Mapping[str, int] | None = None
 ) -> str:
-    """The HTML page of Mosaic files, of measured values of columns, or of both.
+    """The HTML page of Mosaic files, of measured values of columns (the table of a profile), or of both.
 
     One file is drawn with all its row groups and buckets, several side by side.
     """
     if len(locations) == 1:
         with open_file(locations[0].path, filesystem=locations[0].filesystem) as file:
             return _assemble(name, build_model(file, file.layout(), name, values))
-    return _assemble(name, build_table_model(name, _opened(locations), values, facts or {"files": len(locations)}))
-
-
-def _opened(locations: Sequence[Location]) -> Iterator[tuple[str, MosaicFile]]:
-    for location in locations:
-        with open_file(location.path, filesystem=location.filesystem) as file:
-            yield location.path, file
+    files = open_locations(locations)
+    return _assemble(name, build_table_model(name, files, values, facts or {"files": len(locations)}))
 
 
 def write_report(

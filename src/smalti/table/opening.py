@@ -11,7 +11,7 @@ import pyarrow as pa
 from smalti.errors import MosaicError, without_secrets
 from smalti.file.reader import MosaicFile, open_file
 from smalti.file.scans import Scan
-from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
+from smalti.io.locations import AnyFileSystem, AnyStorageOptions, Location, chosen
 
 if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
@@ -74,9 +74,14 @@ def open_each(source: Any, filesystem: AnyFileSystem = None) -> Iterator[tuple[s
         if isinstance(opened, MosaicFile):
             yield source_name(source), opened
             return
-        for location in opened.locations:
-            with open_file(location.path, filesystem=location.filesystem) as file:
-                yield location.path, file
+        yield from open_locations(opened.locations)
+
+
+def open_locations(locations: Sequence[Location]) -> Iterator[tuple[str, MosaicFile]]:
+    """Each of some Mosaic files, open in its turn, with its path."""
+    for location in locations:
+        with open_file(location.path, filesystem=location.filesystem) as file:
+            yield location.path, file
 
 
 def source_name(source: Any) -> str:
@@ -155,22 +160,16 @@ def read_table(
 
     Parameters
     ----------
-    source : str, os.PathLike, bytes-like, file object, or list of paths
+    source, filesystem, storage_options, progress, rows, with_row_index
+        As in `smalti.scan`.
     columns, filters
         As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
-    storage_options : mapping, optional
-        Credentials and endpoint for URIs; see `smalti.open`.
     memory_limit : int, optional
         Bytes that the table and reading it may take; see `smalti.open`.
     schema : pyarrow.Schema, optional
         Read as these columns and types, as in `MosaicFile.read`.
     logical : bool
         Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
-    rows, with_row_index
-        As in `MosaicFile.read`; in a table, rows are counted over all its files.
-    progress : callable or bool, optional
-        Called with a `smalti.jobs.Progress` while files are read. True draws a bar on stderr, if it is a terminal.
 
     Examples
     --------
