@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.arguments import add_columns, add_format, add_output, select_columns, whole_number
-from smalti.cli.inputs import batches_of, open_table, shown_paths
+from smalti.cli.inputs import open_table, shown_paths
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
@@ -25,6 +25,8 @@ from smalti.units import show_count
 
 #: Names, types and metadata listed one by one; the rest is counted.
 MAX_LISTED = 20
+#: Values of each side that are held in memory at a time.
+CELLS = 1 << 20
 
 
 def arguments_diff(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +44,6 @@ def arguments_diff(parser: argparse.ArgumentParser) -> None:
         "-n", type=whole_number, default=10, metavar="N", help="show at most N differing values (default 10)"
     )
     add_output(parser)
-
-
-class Shared(NamedTuple):
-    """A column that both sides have, with values that can be compared in the type `common`."""
-
-    name: str
-    common: pa.DataType
 
 
 @dataclass
@@ -102,10 +97,13 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
     return 0 if equal else 1
 
 
-def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = None) -> tuple[Differences, list[Shared]]:
+def compare_schemas(
+    a: pa.Schema, b: pa.Schema, patterns: list[str] | None = None
+) -> tuple[Differences, dict[str, pa.DataType]]:
     """Compare names, types, nullability, order and metadata; also return the columns whose values can be compared.
 
-    Types are compared as they were given, not as they are stored. `patterns` limit this to some columns.
+    These have the type in which their values are compared. Types are compared as they were given, not as they are
+    stored. `patterns` limit this to some columns.
     """
     every = list(dict.fromkeys([*a.names, *b.names]))
     wanted = set(select_columns(every, patterns) or every)
@@ -117,7 +115,7 @@ def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = Non
         only_b=[name for name in in_b if name not in in_a],
         reordered=names != [name for name in in_b if name in in_a],
     )
-    shared = []
+    shared = {}
     for name in names:
         one, other = a.field(name), b.field(name)
         if plain_layout(one.type) != plain_layout(other.type) or one.nullable != other.nullable:
@@ -128,7 +126,7 @@ def compare_schemas(a: pa.Schema, b: pa.Schema, patterns: list[str] | None = Non
         if common is None:
             found.uncompared.append(name)
         else:
-            shared.append(Shared(name, common))
+            shared[name] = common
         found.metadata += _metadata_differences(f"column {name}", one.metadata, other.metadata)
     found.metadata += _metadata_differences("schema", a.metadata, b.metadata)
     return found, shared
@@ -161,22 +159,21 @@ def _described(found: pa.Field) -> str:
     return f"{found.type}{'' if found.nullable else ' not null'}"
 
 
-def compare_rows(a: Scannable, b: Scannable, shared: list[Shared], found: Differences, limit: int) -> None:
+def compare_rows(a: Scannable, b: Scannable, shared: dict[str, pa.DataType], found: Differences, limit: int) -> None:
     """Compare values of columns that both sides have, in a type that holds both, holding a batch of each at a time."""
     if not shared:
         return
-    names = [column.name for column in shared]
-    row = 0
-    for left, right in aligned(batches_of(a, names), batches_of(b, names)):
-        for i, column in enumerate(shared):
-            one, other = (widen_values(side.column(i), column.common) for side in (left, right))
+    row, rows_at_once = 0, max(64, CELLS // len(shared))
+    for left, right in aligned(*(side.scan(list(shared), batch_size=rows_at_once).to_batches() for side in (a, b))):
+        for i, (name, common) in enumerate(shared.items()):
+            one, other = (widen_values(side.column(i), common) for side in (left, right))
             unequal = differing(one, other)
             if not unequal:
                 continue
-            found.cells[column.name] = found.cells.get(column.name, 0) + len(unequal)
+            found.cells[name] = found.cells.get(name, 0) + len(unequal)
             for at in unequal[: max(0, limit - len(found.examples))]:
                 values = plain_values(one.slice(at, 1))[0], plain_values(other.slice(at, 1))[0]
-                found.examples.append((row + at, column.name, *values))
+                found.examples.append((row + at, name, *values))
         row += left.num_rows
 
 

@@ -128,7 +128,9 @@ def build_parser(only: str | None = None) -> _Parser:
         "Parquet, ORC, Arrow, CSV and JSON lines. Files may be local, or URIs (s3://, gs://, az://).",
         epilog="`smalti COMMAND --help` lists the arguments of a command, and says how much of a file it reads.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "--version", action="version", version=f"smalti {smalti.__version__}", help="print the version and exit"
+    )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parser.commands = commands.choices
@@ -137,7 +139,7 @@ def build_parser(only: str | None = None) -> _Parser:
             command.name,
             help=command.summary,
             description=f"{command.summary[0].upper()}{command.summary[1:]}.",
-            epilog=_reads(command),
+            epilog=f"Reads {command.reads}.",
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
@@ -156,10 +158,6 @@ def build_parser(only: str | None = None) -> _Parser:
     return parser
 
 
-def _reads(command: Command) -> str:
-    return f"Reads {command.reads}."
-
-
 def _module(command: Command) -> ModuleType:
     return importlib.import_module(f"smalti.cli.{command.module}")
 
@@ -176,9 +174,3 @@ class _Parser(argparse.ArgumentParser):
         from smalti.cli.render.text import printable
 
         super().error(printable(message))
-
-
-class _Version(argparse.Action):
-    def __call__(self, *_: object, **__: object) -> None:
-        print(f"smalti {smalti.__version__}")
-        raise SystemExit(0)
