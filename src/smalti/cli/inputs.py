@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 import smalti
 from smalti.errors import MosaicError, NoMosaicFilesError, PaimonTableError
 from smalti.file.streams import Scannable
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from smalti.table.listing import Listing
 
 STANDARD_INPUT = "-"
-#: Values of one file held in memory at a time when it is read in batches.
-CELLS = 1 << 20
 
 
 @contextmanager
@@ -157,8 +153,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
     A directory that has Mosaic files is a Mosaic table: files of other formats beside them are passed over.
     """
     from smalti.jobs.formats.registry import FORMATS, format_of_path, format_of_source
-    from smalti.table.contents import nothing_to_read
-    from smalti.table.listing import list_files
+    from smalti.table.listing import list_files, nothing_to_read
 
     listing = list_files([path.removesuffix("/") or path for path in paths], suffix="")
     if source_format is None:
@@ -186,9 +181,3 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
 def shown_paths(paths: Sequence[str]) -> str:
     """The paths as they are shown."""
     return source_name(list(paths))
-
-
-def batches_of(table: Scannable, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Batches of the columns, in the order they are named, small enough to hold a few of them."""
-    width = len(table.schema) if columns is None else len(columns)
-    return table.scan(columns, batch_size=max(64, CELLS // max(1, width))).to_batches()

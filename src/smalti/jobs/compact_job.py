@@ -21,8 +21,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.contents import nothing_to_read
-from smalti.table.listing import list_table
+from smalti.table.listing import list_table, nothing_to_read
 from smalti.table.log import CommitLog
 
 

@@ -13,8 +13,7 @@ from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import SourceFile
-from smalti.table.contents import nothing_to_read
-from smalti.table.listing import FoundFile, Listing, list_files, location_of
+from smalti.table.listing import FoundFile, Listing, list_files, location_of, nothing_to_read
 
 #: What users may pass as the source of a job.
 AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"

@@ -33,9 +33,8 @@ from smalti.progress import Listener
 from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
-from smalti.table.numbering import numbered
 from smalti.table.planning import ReadPlan, fit_filter
-from smalti.table.reading import FileRead, choose_columns, filtered, plan_file, read_pieces
+from smalti.table.reading import FileRead, choose_columns, filtered, numbered, plan_file, read_pieces
 from smalti.table.splits import Piece
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.

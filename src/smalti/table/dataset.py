@@ -28,8 +28,7 @@ from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
-from smalti.table.contents import nothing_to_read
-from smalti.table.listing import FoundFile, Listing, list_files, read_again
+from smalti.table.listing import FoundFile, Listing, list_files, nothing_to_read, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
 from smalti.table.planning import (
     ReadPlan,

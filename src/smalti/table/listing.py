@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
-from smalti.errors import MosaicError, RemovedError, ReplacedError
+from smalti.errors import MosaicError, NoMosaicFilesError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
 from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
 from smalti.spec import FILE_SUFFIX
@@ -430,6 +431,18 @@ def _as_listed(states: _States, real: str, base: str) -> tuple[list[Commit], Che
 
 def _job(staged: str) -> str:
     return staged.partition(f"/{JOBS}/")[2].partition("/")[0]
+
+
+def nothing_to_read(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX} files") -> NoMosaicFilesError:
+    """Return the error of directories without files that are `wanted`; it says what they hold instead."""
+    found: Counter[str] = Counter()
+    for location in locations:
+        every = Selection(location.path, (), "")
+        names = [info.path for info in location.entries(recursive=True) if info.is_file]
+        found.update(PurePosixPath(name).suffix for name in names if every.partition(name) is not None)
+    holds = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in found.most_common())
+    where = ", ".join(repr(location.path) for location in locations[:3]) + (", …" if len(locations) > 3 else "")
+    return NoMosaicFilesError(f"no {wanted} in {where} ({holds or 'no files at all'})")
 
 
 def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> Result:

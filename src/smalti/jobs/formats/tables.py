@@ -25,10 +25,9 @@ from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
 from smalti.progress import Meter
 from smalti.table.listing import FoundFile, Listing, location_of
-from smalti.table.numbering import numbered
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
 from smalti.table.planning import fit_filter
-from smalti.table.reading import filtered
+from smalti.table.reading import filtered, numbered
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
