@@ -24,32 +24,22 @@ FORMATS = "mosaic, parquet, orc, arrow, arrows, csv, json (one object per line),
 
 
 def add_files(parser: argparse.ArgumentParser, formats: str = "Mosaic, or any format that `convert` reads") -> None:
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="files, directories, patterns such as 'days/*.mosaic' or URIs such as s3://bucket/wide.mosaic, read as "
-        f"one table; {formats}; - is standard input",
+    about = (
+        "files, directories, patterns such as 'days/*.mosaic' or URIs such as s3://bucket/wide.mosaic, read as "
+        f"one table; {formats}; - is standard input"
     )
+    parser.add_argument("files", nargs="+", metavar="FILE", help=about)
     add_format(parser)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--source-format",
-        "--from",
-        metavar="FORMAT",
-        help=f"the format of the files, if their suffix does not say it: {FORMATS}",
-    )
+    about = f"the format of the files, if their suffix does not say it: {FORMATS}"
+    parser.add_argument("--source-format", "--from", metavar="FORMAT", help=about)
 
 
 def add_mosaic_files(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        nargs="+",
-        metavar="FILE",
-        help="Mosaic files, directories of them, patterns such as 'days/*.mosaic' or URIs; - is standard input",
-    )
+    about = "Mosaic files, directories of them, patterns such as 'days/*.mosaic' or URIs; - is standard input"
+    parser.add_argument("files", nargs="+", metavar="FILE", help=about)
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -58,12 +48,11 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--where",
-        metavar="CONDITION",
-        help="only rows that match, such as \"a > 5 and b like 'x%%'\"; text is in single quotes, and names with odd "
-        "characters are in double quotes",
+    about = (
+        "only rows that match, such as \"a > 5 and b like 'x%%'\"; text is in single quotes, and names with odd "
+        "characters are in double quotes"
     )
+    parser.add_argument("--where", metavar="CONDITION", help=about)
 
 
 def add_row_group(parser: argparse.ArgumentParser) -> None:

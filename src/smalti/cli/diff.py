@@ -35,11 +35,8 @@ def arguments_diff(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     add_columns(parser)
     parser.add_argument("--schema", action="store_true", help="compare names, types, order and metadata only")
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="also fail if types differ only in how Arrow lays them out (string and large_string)",
-    )
+    about = "also fail if types differ only in how Arrow lays them out (string and large_string)"
+    parser.add_argument("--strict", action="store_true", help=about)
     parser.add_argument(
         "-n", type=whole_number, default=10, metavar="N", help="show at most N differing values (default 10)"
     )

@@ -25,21 +25,13 @@ from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout
 
 def arguments_layout(parser: argparse.ArgumentParser) -> None:
     add_mosaic_files(parser)
-    parser.add_argument(
-        "-c",
-        "--column",
-        action="append",
-        metavar="NAMES",
-        help="a line for each of these columns (names or globs) and row group, instead of one for each bucket",
-    )
+    about = "a line for each of these columns (names or globs) and row group, instead of one for each bucket"
+    parser.add_argument("-c", "--column", action="append", metavar="NAMES", help=about)
     parser.add_argument(
         "--bucket", action="append", type=whole_number, metavar="N", help="the columns of this bucket; may be repeated"
     )
-    parser.add_argument(
-        "--weigh",
-        action="store_true",
-        help="compare the layouts that a writer could choose for these rows: their size and the cost of reading",
-    )
+    about = "compare the layouts that a writer could choose for these rows: their size and the cost of reading"
+    parser.add_argument("--weigh", action="store_true", help=about)
     about = "with --weigh: zstd's level (default 1)"
     parser.add_argument("--compression-level", type=int, default=1, metavar="N", help=about)
     add_row_group(parser)

@@ -19,11 +19,8 @@ def arguments_report(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     about = "the HTML file to write (default: the name of the file with .html, in the current directory)"
     parser.add_argument("-o", "--output", metavar="PAGE", help=about)
-    parser.add_argument(
-        "--values",
-        action="store_true",
-        help="also measure values: nulls, distinct values, ranges, histograms (always done for formats but Mosaic)",
-    )
+    about = "also measure values: nulls, distinct values, ranges, histograms (always done for formats but Mosaic)"
+    parser.add_argument("--values", action="store_true", help=about)
     parser.add_argument("--overwrite", action="store_true", help="replace the page if it exists")
     add_output(parser)
 

@@ -48,12 +48,8 @@ def add_row_output(parser: argparse.ArgumentParser) -> None:
 
 def arguments_sample(parser: argparse.ArgumentParser) -> None:
     _arguments(parser, 10)
-    parser.add_argument(
-        "--seed",
-        type=int,
-        metavar="N",
-        help="choose the same rows in every run with this number (default: different rows each time)",
-    )
+    about = "choose the same rows in every run with this number (default: different rows each time)"
+    parser.add_argument("--seed", type=int, metavar="N", help=about)
 
 
 def _arguments_in_order(parser: argparse.ArgumentParser, default: int | None) -> None:

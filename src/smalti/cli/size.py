@@ -24,21 +24,13 @@ from smalti.units import show_count
 def arguments_size(parser: argparse.ArgumentParser) -> None:
     add_files(parser, "Mosaic or Parquet")
     add_columns(parser)
-    parser.add_argument(
-        "--prefix",
-        type=whole_number,
-        nargs="?",
-        const=1,
-        metavar="N",
-        help="one line for all columns whose names share their first N parts (default 1); a part ends at _ . - / : or "
-        "where a number begins",
+    about = (
+        "one line for all columns whose names share their first N parts (default 1); a part ends at _ . - / : or "
+        "where a number begins"
     )
-    parser.add_argument(
-        "--sort",
-        choices=("size", "name", "ratio"),
-        default="size",
-        help="order of the lines (default: size, largest first)",
-    )
+    parser.add_argument("--prefix", type=whole_number, nargs="?", const=1, metavar="N", help=about)
+    about = "order of the lines (default: size, largest first)"
+    parser.add_argument("--sort", choices=("size", "name", "ratio"), default="size", help=about)
     parser.add_argument("-n", type=whole_number, metavar="N", help="the first N lines only")
     add_output(parser)
 

@@ -10,12 +10,8 @@ from smalti.cli.screen import Screen
 
 def arguments_spark_jar(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="FILE", help="where to write the jar")
-    parser.add_argument(
-        "--spark",
-        type=Path,
-        metavar="DIR",
-        help="the directory of the Spark that the jar is for (default: that of the installed pyspark)",
-    )
+    about = "the directory of the Spark that the jar is for (default: that of the installed pyspark)"
+    parser.add_argument("--spark", type=Path, metavar="DIR", help=about)
 
 
 def run_spark_jar(options: argparse.Namespace, screen: Screen) -> None:

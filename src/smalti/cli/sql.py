@@ -20,13 +20,8 @@ from smalti.errors import MosaicError
 
 def arguments_sql(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY", help="a statement in DuckDB's SQL; FROM 'file.mosaic' names a file")
-    parser.add_argument(
-        "tables",
-        nargs="*",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="a table of the query and its name there; without NAME=, it is named after its file",
-    )
+    about = "a table of the query and its name there; without NAME=, it is named after its file"
+    parser.add_argument("tables", nargs="*", default=[], metavar="[NAME=]FILE", help=about)
     add_format(parser)
     add_row_output(parser)
 
