@@ -57,7 +57,7 @@ _COMMANDS = (
     Command(
         "convert", "convert", "convert between Mosaic, Parquet, ORC, Arrow, CSV, JSON lines and Kudu CFile", CONVERT
     ),
-    Command("compact", "compact", "rewrite many small files as few large ones", FILES),
+    Command("compact", "upkeep", "rewrite many small files as few large ones", FILES),
     Command("add-columns", "change", "add columns to a table, from other files", COPIED),
     Command("replace-columns", "change", "give columns of a table other values and types", COPIED),
     Command("drop-columns", "change", "drop columns of a table", COPIED),
@@ -66,8 +66,10 @@ _COMMANDS = (
     Command("delete", "change", "delete rows that match a condition", MATCHED),
     Command("update", "change", "give columns of rows that match a condition other values", MATCHED),
     Command("merge", "change", "update rows by key, and insert those that are new", KEYED),
-    Command("clean", "clean", "finish interrupted commits and remove what killed jobs have left", "records of commits"),
-    Command("verify", "verify", "check every checksum, every value and every statistic", FILES),
+    Command(
+        "clean", "upkeep", "finish interrupted commits and remove what killed jobs have left", "records of commits"
+    ),
+    Command("verify", "upkeep", "check every checksum, every value and every statistic", FILES),
     Command("profile", "profile", "measure every column: nulls, range, distinct values, histogram, encodings", FILES),
     Command("spark-jar", "spark", "write the jar that adds Mosaic to Spark, for its option `--jars`", "no file"),
 )
