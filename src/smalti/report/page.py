@@ -65,10 +65,8 @@ def write_report(
         As for `smalti.open` and `smalti.dataset`.
     target : str, os.PathLike or binary file object
         Where the page goes.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
-        Of `source`.
-    storage_options : mapping, optional
-        Credentials and endpoint for URIs; see `smalti.open`.
+    filesystem, storage_options
+        Of `source`, as in `smalti.open`.
     """
     name = source_name(source)
     filesystem = chosen(filesystem, storage_options)

@@ -34,9 +34,8 @@ def clean(
     directory : path or URI
     older_than : timedelta
         Jobs and writers that have written something more recently are left alone, because they may still be running.
-    storage_options : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
+    storage_options, filesystem
+        As in `smalti.open`.
 
     Returns
     -------

@@ -82,13 +82,7 @@ class TableColumns:
         return [name for name in names if name in found]
 
     def project(self, names: Sequence[str] | None) -> pa.Schema:
-        """The fields of columns, or of paths below them, in this order; by default all columns.
-
-        Raises
-        ------
-        SchemaError
-            If one does not exist.
-        """
+        """The fields of columns, or of paths below them, in this order; by default all. Each of them has to exist."""
         if names is None:
             return self.schema
         key = tuple(names)

@@ -71,12 +71,8 @@ class Change:
         """Make the files of a job visible, and remove the files that they replace.
 
         `names` has the staged path of each file, and its final path; for the others see `Commit`. Returns False if the
-        batch of the stream was committed before; then nothing is changed.
-
-        Raises
-        ------
-        ConflictError
-            If other jobs have changed the table so that this job does not fit it; then nothing is changed.
+        batch of the stream was committed before, and raises `ConflictError` if other jobs have changed the table so
+        that this job does not fit it; then nothing is changed.
         """
         log = CommitLog(self.root)
         for attempt in range(_MAX_ATTEMPTS):

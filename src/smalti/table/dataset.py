@@ -498,19 +498,14 @@ def dataset(
         `source`, and those in the paths of files that it names. Such a column is int64 if all its values are whole
         numbers, else string; `schema` may say otherwise. With a list of names, directories are values alone, as in
         ``2026/01``: those of each level below `source` are the column of this name.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
-    storage_options : mapping, optional
-        Credentials and endpoint for URIs; see `smalti.open`.
+    filesystem, storage_options, memory_limit, logical
+        As in `smalti.open`.
     readahead : int, optional
         How many files are opened, and row groups read, before they are needed. By default 32 on remote storage; on this
         machine one for each core, and none if files are small.
-    memory_limit : int, optional
-        Bytes that a read may hold at a time, see `smalti.open`.
     plain : bool
         Whether to read a Paimon table as the files in its directory, including old versions of rows, deleted rows and
         rows that were never committed. `smalti.paimon.dataset` reads its rows.
-    logical : bool
-        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
     include_file_paths : str, optional
         The name of a column, the last one, with the path of each row's file. Conditions on it rule out files.
 

@@ -128,18 +128,10 @@ def list_files(
 ) -> Listing:
     """The files below a path, a glob, or a list of them. Of a list, each path counts, however often a file is in it.
 
-    Parameters
-    ----------
-    source : path, URI or Location, or a sequence of them
-        A path that names a file is taken whatever its suffix; below a directory, or by a glob, files with `suffix` are.
-    filesystem : pyarrow.fs.FileSystem or fsspec file system, optional
-    suffix : str
-    globs : bool
-        An existing path is never treated as a pattern; `globs=False` turns patterns off.
-    plain : bool
-        Whether the directories of Paimon tables are listed like any other, with all files that lie in them.
-    prune : callable, optional
-        Tells which directories may hold wanted rows, by the partition values in their paths. The others are not listed.
+    A path that names a file is taken whatever its suffix; below a directory, or by a glob, files with `suffix` are. An
+    existing path is never treated as a pattern; `globs=False` turns patterns off. With `plain`, the directories of
+    Paimon tables are listed like any other, with all files that lie in them. `prune` tells which directories may hold
+    wanted rows, by the partition values in their paths; the others are not listed.
 
     Raises
     ------
@@ -459,14 +451,9 @@ def read_again(read: Callable[[], Result], list_again: Callable[[], object]) -> 
 
 
 def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
-    """Open a file where it is, or where it has been moved to since it was found.
+    """Open a file where it is, or where it has been moved to since it was found, or where it is kept.
 
-    Raises
-    ------
-    ReplacedError
-        If another file has taken its place, because its rows may not belong to the table that was listed.
-    RemovedError
-        If it was removed, and is not kept.
+    Raise `ReplacedError` if another file has taken its place, whose rows may not belong to the table that was listed.
     """
     for path in filter(None, (file.path, file.final)):
         try:
@@ -481,13 +468,7 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
 
 
 def kept_location(file: FoundFile, filesystem: FileSystem) -> Location:
-    """Where a file is that was removed from its table and is kept.
-
-    Raises
-    ------
-    RemovedError
-        If it is not kept.
-    """
+    """Where a file is that was removed from its table and is kept. Raise `RemovedError` if it is not kept."""
     for location in (Location(filesystem, path) for path in _kept_paths(file, filesystem)):
         # No other file has a name of ours. Files of others are kept as often as they are removed.
         found = file_id(location.info())

@@ -244,10 +244,7 @@ class CommitLog:
     def finish_pending(self) -> tuple[State, tuple[Commit, ...]]:
         """Finish pending commits. Return the state without any, and the commits that were finished here.
 
-        Raises
-        ------
-        ConflictError
-            If a commit of another job cannot be finished.
+        Raise `ConflictError` if a commit of another job cannot be finished.
         """
         finished: tuple[Commit, ...] = ()
         for _ in range(_MAX_READS):
@@ -290,12 +287,8 @@ class CommitLog:
         """Move the files of a commit into place, delete the replaced ones, and mark the commit finished.
 
         Several processes may do so at once, however slow each is. Files that cannot be deleted are hidden by the
-        checkpoint. Returns False if the commit was finished before.
-
-        Raises
-        ------
-        MosaicError
-            If it can never be carried out. Other errors, such as a full disk, may be gone the next time.
+        checkpoint. Returns False if the commit was finished before. Raise `MosaicError` if it can never be carried out;
+        other errors, such as a full disk, may be gone the next time.
         """
         try:
             is_pending = self._is_pending(commit)

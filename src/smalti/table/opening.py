@@ -166,10 +166,10 @@ def read_table(
         As in `MosaicFile.read`; a column that is named twice comes twice, as in `pyarrow.parquet.read_table`.
     memory_limit : int, optional
         Bytes that the table and reading it may take; see `smalti.open`.
-    schema : pyarrow.Schema, optional
+    schema
         Read as these columns and types, as in `MosaicFile.read`.
-    logical : bool
-        Whether columns come as they were given; False gives the stored ones, as in `smalti.open`.
+    logical
+        As in `smalti.open`.
 
     Examples
     --------

@@ -279,10 +279,7 @@ def parse_filter(filters: AnyFilter) -> Filter | None:
 def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:
     """The filter with values in the types that columns of a schema, and fields of its structs, are compared as.
 
-    Raises
-    ------
-    SchemaError
-        If a column is not there, or cannot be compared so. Nothing has to be read to know that.
+    Raise `SchemaError` if a column is not there, or cannot be compared so. Nothing has to be read to know that.
     """
     from smalti.logical.types import compared_type
     from smalti.predicate import fit_values

@@ -230,10 +230,8 @@ def record_number(name: str) -> int | None:
 def parse_record(data: bytes, path: str, number: int) -> Commit | Checkpoint:
     """Parse the record at `path`.
 
-    Raises
-    ------
-    MosaicError
-        If it is not a record, or names paths outside its table: writers move and delete the files that a record names.
+    Raise `MosaicError` if it is not a record, or if it names paths outside its table, because writers move and delete
+    the files that a record names.
     """
     if not data:
         return Checkpoint()

@@ -182,9 +182,8 @@ def write_dataset(
     keep : float, optional
         For how many hours removed files are kept where only smalti finds them, so that whoever has listed the table
         before can read on.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
-    storage_options : mapping, optional
-        Credentials and endpoint of a URI's service; see `smalti.open`.
+    filesystem, storage_options
+        As in `smalti.open`.
     **option_values
         Options of the writer by name, instead of `options`; see `WriterOptions`.
 
