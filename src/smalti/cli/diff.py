@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -160,10 +161,12 @@ def compare_rows(a: Scannable, b: Scannable, shared: dict[str, pa.DataType], fou
     """Compare values of columns that both sides have, in a type that holds both, holding a batch of each at a time."""
     if not shared:
         return
-    row, rows_at_once = 0, max(64, CELLS // len(shared))
-    for left, right in aligned(*(side.scan(list(shared), batch_size=rows_at_once).to_batches() for side in (a, b))):
+    step = max(64, CELLS // len(shared))
+    sides = [side.scan(list(shared), batch_size=step, exact=True).to_batches() for side in (a, b)]
+    for row, (left, right) in zip(count(0, step), zip(*sides, strict=False), strict=False):
+        rows = min(left.num_rows, right.num_rows)  # Only the last batches may have fewer than the others.
         for i, (name, common) in enumerate(shared.items()):
-            one, other = (widen_values(side.column(i), common) for side in (left, right))
+            one, other = (widen_values(side.column(i).slice(0, rows), common) for side in (left, right))
             unequal = differing(one, other)
             if not unequal:
                 continue
@@ -171,20 +174,6 @@ def compare_rows(a: Scannable, b: Scannable, shared: dict[str, pa.DataType], fou
             for at in unequal[: max(0, limit - len(found.examples))]:
                 values = plain_values(one.slice(at, 1))[0], plain_values(other.slice(at, 1))[0]
                 found.examples.append((row + at, name, *values))
-        row += left.num_rows
-
-
-def aligned(
-    a: Iterator[pa.RecordBatch], b: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Pairs of batches of the same rows, until one side ends."""
-    left, right = next(a, None), next(b, None)
-    while left is not None and right is not None:
-        rows = min(left.num_rows, right.num_rows)
-        if rows:
-            yield left.slice(0, rows), right.slice(0, rows)
-        left = left.slice(rows) if rows < left.num_rows else next(a, None)
-        right = right.slice(rows) if rows < right.num_rows else next(b, None)
 
 
 def differing(a: Any, b: Any) -> list[int]:

@@ -20,6 +20,7 @@ from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
 from smalti.logical.arrays import as_compared, take_rows
 from smalti.logical.types import storage_kind
+from smalti.mosaic.rows import row_numbers
 from smalti.table.names import HIVE_NULL, PAIMON_NULL, partition_directory
 
 if TYPE_CHECKING:
@@ -185,43 +186,26 @@ def by_directory(
     if not names:
         yield "", batch
         return
-    import pyarrow.compute as pc
-
     left_out = set(names).difference(stored)
     rest = batch.select([name for name in batch.schema.names if name not in left_out])
-    keys, codes = _number(batch, names)
-    if len(keys) == 1:
-        yield partition_directory(list(zip(names, keys[0], strict=True))), rest
-        return
-    # The sort is stable, so rows stay in order. Rows of each partition are taken by themselves, so that the memory of
-    # one does not depend on when the others are written.
-    order = pc.sort_indices(codes)
-    counts: Any = pc.value_counts(codes.take(order)).field("counts").to_pylist()
-    start = 0
-    for key, count in zip(keys, counts, strict=True):
-        rows = order.slice(start, count)
-        start += count
-        arrays = [take_rows(column, rows) for column in rest.columns]
-        yield (
-            partition_directory(list(zip(names, key, strict=True))),
-            pa.RecordBatch.from_arrays(arrays, schema=rest.schema),
+    keys = [f"key {level}" for level in range(len(names))]
+    texts = [_texts(batch.column(name)) for name in names]
+    numbered = pa.table([*texts, row_numbers(0, batch.num_rows)], [*keys, "row"])
+    # Without threads, partitions come in the order of their first rows, and the rows of each in their order.
+    groups = numbered.group_by(keys, use_threads=False).aggregate([("row", "list")])
+    for group in range(groups.num_rows):
+        directory = partition_directory(
+            [(name, groups[key][group].as_py()) for name, key in zip(names, keys, strict=True)]
         )
-
-
-def _number(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[list[tuple[str | None, ...]], pa.Array]:
-    """The partitions of a batch in the order of their first rows, and the number of each row's partition."""
-    import pyarrow.compute as pc
-
-    keys: list[tuple[str | None, ...]] = [()]
-    codes: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-    for name in names:
-        found: Any = pc.dictionary_encode(_texts(batch.column(name)), null_encoding="encode")
-        values = found.dictionary.to_pylist()
-        mixed = pc.add(pc.multiply(codes, pa.scalar(len(values), pa.int64())), found.indices.cast(pa.int64()))
-        joined: Any = pc.dictionary_encode(mixed)
-        pairs = (divmod(number, len(values)) for number in joined.dictionary.to_pylist())
-        keys, codes = [(*keys[before], values[last]) for before, last in pairs], joined.indices.cast(pa.int64())
-    return keys, codes
+        if groups.num_rows == 1:
+            yield directory, rest
+            return
+        # Rows of each partition are taken by themselves, so that its memory does not depend on when others are written.
+        rows = groups["row_list"][group].values
+        yield (
+            directory,
+            pa.RecordBatch.from_arrays([take_rows(column, rows) for column in rest.columns], schema=rest.schema),
+        )
 
 
 def _texts(array: pa.Array) -> pa.Array:
