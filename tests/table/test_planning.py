@@ -10,6 +10,7 @@ import pytest
 from smalti.errors import SchemaError
 from smalti.format.statistics import ColumnStatistics
 from smalti.predicate.tree import Compare, Tree
+from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile
 from smalti.table.planning import (
     by_row_group,
@@ -20,7 +21,6 @@ from smalti.table.planning import (
     parse_filter,
     partition_pruner,
     plan_read,
-    project_types,
     rows_of,
 )
 from smalti.table.snapshot import FileFacts
@@ -120,7 +120,7 @@ class TestPlan:
     SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.struct([("a", pa.int8()), ("b", pa.int8())])), DAY])
 
     def types_of(self, names: Any) -> pa.Schema:
-        return project_types(self.SCHEMA, names)
+        return TableColumns({}, self.SCHEMA).project(names)
 
     def test_conditions_that_directories_decide_are_dropped(self) -> None:
         plan = plan_read(DAYS[1:2], ["x"], filter_of(("day", "=", 2), ("x", ">", 1)), self.types_of, ["day"])

@@ -22,8 +22,7 @@ from smalti.file.streams import Scannable
 from smalti.format import foreign
 from smalti.io.locations import locate
 from smalti.spec import FILE_SUFFIX, MAGIC
-from smalti.table.opening import open_any, source_name
-from smalti.table.opening import open_each as open_files
+from smalti.table.opening import open_any, open_locations, source_name
 
 if TYPE_CHECKING:
     from smalti.jobs.formats.registry import Format
@@ -174,8 +173,11 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
             if _is_foreign(path):
                 form = format_of(path)
                 raise MosaicError("this command is about Mosaic files", path=path, found=form and form.title)
-        for name, file in open_files(found[0] if len(found) == 1 else found):
-            yield shown_paths(paths) if STANDARD_INPUT in paths else name, file
+        with open_any(found[0] if len(found) == 1 else found) as opened:
+            if isinstance(opened, smalti.MosaicFile):
+                yield shown_paths(paths), opened
+            else:
+                yield from open_locations(opened.locations)
 
 
 def shown_paths(paths: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from smalti.cli.inputs import open_table, shown_paths
 from smalti.cli.render.rows import may_fit, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, SchemaError
+from smalti.file.scans import first_rows
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.intake import arrow_batches
@@ -216,16 +217,8 @@ def limited_batches(
     rows: slice | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
-    if limit == 0:
-        return
-    left = limit
     scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress, rows=rows)
-    for batch in scan.to_batches():
-        yield batch.slice(0, left)
-        if left is not None:
-            left -= batch.num_rows
-            if left <= 0:
-                return
+    return first_rows(scan.to_batches(), limit)
 
 
 def run_count(options: argparse.Namespace, screen: Screen) -> None:

@@ -40,6 +40,18 @@ def _cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> I
         del batch
 
 
+def first_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Batches of the first `limit` rows, or of all. No more is read."""
+    left = limit
+    for batch in batches if left is None or left > 0 else ():
+        yield batch.slice(0, left)
+        if left is not None:
+            left -= batch.num_rows
+            if left <= 0:
+                return
+        del batch
+
+
 def exact_batches(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
     """Cut and join batches to exactly `batch_size` rows; the last one has the rows that are left."""
     parts: list[pa.RecordBatch] = []
@@ -197,13 +209,8 @@ class Scan:
         return scan._first_rows(num_rows)
 
     def _first_rows(self, num_rows: int) -> pa.Table:
-        scan, found, left = replace(self, batch_size=max(1, num_rows), exact=False), [], num_rows
-        for batch in scan.to_batches() if left > 0 else ():
-            found.append(batch.slice(0, left))
-            left -= batch.num_rows
-            if left <= 0:
-                break
-        return pa.Table.from_batches(found, scan.schema)
+        scan = replace(self, batch_size=max(1, num_rows), exact=False)
+        return pa.Table.from_batches(first_rows(scan.to_batches(), num_rows), scan.schema)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None

@@ -120,16 +120,6 @@ def table_columns(variants: Mapping[ColumnMapping, str], partitions: pa.Schema) 
     return known
 
 
-def project_types(known: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
-    """`TableColumns.project` of a schema that is known."""
-    if names is None:
-        return known
-    found, missing = project_schema(known, names)
-    if missing:
-        raise no_column(missing[0], known.names, "in the dataset")
-    return found
-
-
 def nearest(columns: ColumnMapping, names: Sequence[str]) -> list[str]:
     """The columns of a file that are read for names: a struct that lacks a field is read to know where it is null."""
     present = columns.present(names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from copy import copy
 from dataclasses import replace
@@ -18,7 +18,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
-from smalti.file.scans import Scan
+from smalti.file.scans import Scan, first_rows
 from smalti.file.streams import Scannable
 from smalti.file.taking import in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
@@ -189,7 +189,8 @@ class MosaicDataset(Scannable):
                 chosen = files[count - end : count - start] if from_end else files[start:end]
                 table, plan = self._plan_files(table, chosen, once, opened)
                 batches = read_plan(table, plan, opened)
-                rows = _last_rows(batches, left) if from_end else _first_rows(batches, left)
+                with closing(batches):
+                    rows = _last_rows(batches, left) if from_end else list(first_rows(batches, left))
                 found = [*rows, *found] if from_end else [*found, *rows]
                 left -= sum(batch.num_rows for batch in rows)
             looked_at = files[count - end :] if from_end else files[:end]
@@ -405,18 +406,6 @@ def _numbered_types(columns: TableColumns, index: RowIndex, names: Sequence[str]
     """`TableColumns.project` for columns after that of the row numbers."""
     others = columns.project(None if names is None else [name for name in names if name != index.name])
     return index.add_to(others) if names is None or index.name in names else others
-
-
-def _first_rows(batches: Generator[pa.RecordBatch, None, None], limit: int) -> list[pa.RecordBatch]:
-    """Batches of the first `limit` rows. No more is read."""
-    found: list[pa.RecordBatch] = []
-    with closing(batches):
-        for batch in batches:
-            found.append(batch.slice(0, limit))
-            limit -= found[-1].num_rows
-            if not limit:
-                break
-    return found
 
 
 def _last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:

@@ -68,15 +68,6 @@ def open_any(
     return open_dataset(source, filesystem, settings, filters=filters)
 
 
-def open_each(source: Any, filesystem: AnyFileSystem = None) -> Iterator[tuple[str, MosaicFile]]:
-    """The Mosaic file that a source leads to, or each file of a table, open, with its name."""
-    with open_any(source, filesystem) as opened:
-        if isinstance(opened, MosaicFile):
-            yield source_name(source), opened
-            return
-        yield from open_locations(opened.locations)
-
-
 def open_locations(locations: Sequence[Location]) -> Iterator[tuple[str, MosaicFile]]:
     """Each of some Mosaic files, open in its turn, with its path."""
     for location in locations:

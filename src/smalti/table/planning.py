@@ -16,7 +16,7 @@ from smalti._compat import arrow as compat
 from smalti.errors import SchemaError, no_column
 from smalti.logical.mapping import field_in_list
 from smalti.mosaic.rows import Rows, split_rows
-from smalti.table.columns import project_types
+from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
 from smalti.table.snapshot import FileFacts
@@ -313,4 +313,4 @@ def leaf_of(batch: pa.RecordBatch, name: str) -> Any:
 
 def has_types(schema: pa.Schema, names: Collection[str], needed: pa.Schema) -> bool:
     """Whether columns of a file have the types of a read, so that the file can filter by itself."""
-    return schema.types == project_types(needed, list(names)).types
+    return schema.types == TableColumns({}, needed).project(list(names)).types
