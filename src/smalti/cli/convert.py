@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
-from smalti.cli.job_arguments import (
-    REPLACING,
-    add_replacing,
-    chosen_columns,
-    given,
-    print_summary,
-    writer_options,
-)
+from smalti.cli.job_arguments import REPLACING, add_replacing, chosen_columns, given, print_summary, writer_options
 from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError

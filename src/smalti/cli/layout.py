@@ -8,14 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import smalti
-from smalti.cli.arguments import (
-    add_mosaic_files,
-    add_output,
-    add_row_group,
-    check_below,
-    select_columns,
-    whole_number,
-)
+from smalti.cli.arguments import add_mosaic_files, add_output, add_row_group, check_below, select_columns, whole_number
 from smalti.cli.inputs import open_each
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size

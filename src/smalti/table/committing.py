@@ -16,15 +16,7 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_table
 from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import Selection, attempt_directory
-from smalti.table.records import (
-    Addition,
-    Commit,
-    FileId,
-    Mode,
-    plan_changes,
-    plan_removals,
-    refuse_old_columns,
-)
+from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals, refuse_old_columns
 
 #: How often a commit is planned again because other jobs were faster, before the table counts as too busy.
 _MAX_ATTEMPTS = 100

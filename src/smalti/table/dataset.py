@@ -30,14 +30,7 @@ from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile, Listing, list_files, nothing_to_read, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
-from smalti.table.planning import (
-    ReadPlan,
-    matching_files,
-    numbered_pieces,
-    parse_filter,
-    partition_pruner,
-    plan_read,
-)
+from smalti.table.planning import ReadPlan, matching_files, numbered_pieces, parse_filter, partition_pruner, plan_read
 from smalti.table.reading import read_plan
 from smalti.table.snapshot import OpenFiles, ReadSettings, Snapshot
 from smalti.units import show_bytes, show_count
