@@ -20,14 +20,12 @@ import pyarrow.types as pt
 from smalti.file.reader import MosaicFile
 from smalti.format.statistics import ColumnStatistics
 from smalti.moments import scalar_text, shortest_floats
-from smalti.mosaic.layout import BucketLayout, FileLayout, RowGroupLayout
+from smalti.mosaic.layout import BucketLayout, ColumnBytes, FileLayout, RowGroupLayout
 from smalti.report.findings import KINDS, ColumnFacts, facts_of, find_kind, in_words
 from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
 MAX_BOUND = 60
-#: The codes of encodings by name: 0, 1, 2, 3.
-_CODES = {encoding.name: encoding.value for encoding in Encoding}
 
 
 #: What the page shows of values, and the columns of a profile that have it.
@@ -148,37 +146,29 @@ class TableSums:
         self.whole: Counter[int] = Counter()
         self.head: Counter[int] = Counter()
         self._alike = True  # whether every file has the same columns in the same buckets
-        self._stored: Counter[str] = Counter()
-        self._unpacked: Counter[str] = Counter()
+        self._columns: dict[str, ColumnBytes] = {}
         self._paged: Counter[str] = Counter()
         self._shared: set[str] = set()
-        self._chunks: dict[str, list[int]] = {}
 
     def add(self, path: str, file: MosaicFile) -> None:
         layout = file.layout()
         for found in file.stored_schema:
             self.types.setdefault(found.name, str(found.type) + ("" if found.nullable else " not null"))
         buckets: dict[str, int] = {}
-        by_encoding = [0] * len(_CODES)
+        by_encoding: Counter[str] = Counter()
         for group in layout.row_groups:
+            by_encoding.update(group.bytes_by_encoding())
             for bucket in group.buckets:
                 is_paged = bucket.mode == "paged"
                 (self.head if is_paged else self.whole)[bucket.id] += _head(bucket) if is_paged else bucket.size
                 for part in bucket.columns:
                     buckets[part.name] = bucket.id
-                    code = _CODES[part.encoding]
-                    by_encoding[code] += part.size
-                    if part.path == part.name:
-                        if part.name not in self._chunks:
-                            self._chunks[part.name] = [0] * len(_CODES)
-                        self._chunks[part.name][code] += 1
                     if part.stored_size is None:
                         self._shared.add(part.name)
                     else:
                         self._paged[part.name] += part.stored_size
         for column, found_bytes in layout.bytes_by_column().items():
-            self._stored[column] += found_bytes.stored
-            self._unpacked[column] += found_bytes.unpacked
+            self._columns.setdefault(column, ColumnBytes()).add(found_bytes)
         self._alike = self._alike and self.buckets in ({}, buckets)
         self.buckets = self.buckets or buckets
         self.files.append(
@@ -188,7 +178,7 @@ class TableSums:
                 "rows": file.num_rows,
                 "columns": file.num_columns,
                 "groups": layout.num_row_groups,
-                "encodings": by_encoding,
+                "encodings": [by_encoding[encoding.name] for encoding in Encoding],
             }
         )
 
@@ -200,12 +190,13 @@ class TableSums:
     def lists(self, names: list[str]) -> dict[str, Any]:
         """The sums by column, in this order, and by bucket; buckets only if they are the same in every file."""
         numbers = range(self.num_buckets)
+        columns = [self._columns.get(name, ColumnBytes()) for name in names]
         return {
-            "stored": [self._stored[name] for name in names],
-            "unpacked": [self._unpacked[name] for name in names],
+            "stored": [column.stored for column in columns],
+            "unpacked": [column.unpacked for column in columns],
             "paged": [self._paged[name] for name in names],
             "shared": "".join("1" if name in self._shared else "0" for name in names),
-            "chunks": [self._chunks.get(name, [0] * len(_CODES)) for name in names],
+            "chunks": [[column.encodings[encoding.name] for encoding in Encoding] for column in columns],
             "whole": [self.whole[bucket] for bucket in numbers],
             "head": [self.head[bucket] for bucket in numbers],
         }
