@@ -75,9 +75,6 @@ class Differences:
     def same_schema(self) -> bool:
         return not (self.only_a or self.only_b or self.types or self.reordered or self.metadata)
 
-    def is_equal(self, strict: bool) -> bool:
-        return self.same_values and self.same_schema and not (strict and self.declared)
-
 
 def run_diff(options: argparse.Namespace, screen: Screen) -> int:
     with open_table([options.a], options.source_format) as a, open_table([options.b], options.source_format) as b:
@@ -87,7 +84,7 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
         else:
             found.rows = (a.count_rows(), b.count_rows())
             compare_rows(a, b, shared, found, options.n)
-    equal = found.is_equal(options.strict)
+    equal = found.same_values and found.same_schema and not (options.strict and found.declared)
     if options.json:
         screen.json({"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)})
     else:
