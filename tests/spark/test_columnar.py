@@ -111,9 +111,7 @@ def test_rows_are_the_same(
     assert (query == "no row") == (found.num_rows == 0)
 
 
-def test_more_columns_than_spark_reads_in_batches(
-    spark: Any, tmp_path: Path, took_batches: Callable[[], bool]
-) -> None:
+def test_more_columns_than_spark_reads_in_batches(spark: Any, tmp_path: Path, took_batches: Callable[[], bool]) -> None:
     """Spark makes rows of tables with more than a hundred columns, even if the format could give batches."""
     table = pa.table({f"c{n:04}": pa.array(range(n, n + 3000), pa.int64()) for n in range(2000)})
     pq.write_table(table, tmp_path / "wide.parquet")
@@ -151,9 +149,7 @@ def test_statements(
         spark.sql("DROP TABLE IF EXISTS made")
 
 
-def test_what_is_written_from_rows(
-    spark: Any, tmp_path: Path, parquet: Path, took_batches: Callable[[], bool]
-) -> None:
+def test_what_is_written_from_rows(spark: Any, tmp_path: Path, parquet: Path, took_batches: Callable[[], bool]) -> None:
     """Random numbers, subqueries, names of files, sorts by partition: as ever, and with the same rows."""
     spark.read.parquet(str(parquet)).createOrReplaceTempView("t")
     queries = {
