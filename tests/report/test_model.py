@@ -21,7 +21,7 @@ from tests.support.golden import GOLDEN
 
 def model_of(data: bytes) -> dict[str, object]:
     with smalti.open(data) as file:
-        return build_model(file, file.layout(), "x")
+        return build_model(file, "x")
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.mosaic")), ids=lambda path: path.stem)
@@ -43,12 +43,12 @@ def test_columns_know_their_place() -> None:
     table = pa.table({"z": [1], "a": [[1]], "m": ["x"]})
     model = model_of(written(table, num_buckets=2, stats_columns=["m"]))
     assert model["columns"] == {
-        "name": ["a", "m", "z"],
-        "type": [str(pa.list_(pa.int64())), "string", "int64"],
-        "bucket": [0, 0, 1],
-        "position": [1, 2, 0],
+        "name": ["z", "a", "m"],
+        "type": ["int64", str(pa.list_(pa.int64())), "string"],
+        "bucket": [1, 0, 0],
     }
-    assert model["statistics"] == {1: [[0, "x", "x"]]}
+    assert model["nodes"] == {"column": [1, 2, 1, 0], "path": ["", "", ".element", ""], "bucket": [0, 0, 0, 1]}
+    assert model["statistics"] == {2: [[0, "x", "x"]]}
 
 
 def test_dates_that_python_does_not_have() -> None:
@@ -82,7 +82,7 @@ def test_notebook_display() -> None:
     assert "2 in 2 row groups" in shown
     assert "row group 1" in shown  # a small map
     assert " bytes" not in shown
-    assert layout.count("<tr>") == 7 + 1 + 2
+    assert layout.count("<tr>") == 9 + 1 + 2
     assert len(shown) < 10_000
 
 

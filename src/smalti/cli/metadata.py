@@ -24,7 +24,7 @@ from smalti.cli.arguments import (
 )
 from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths, open_each, open_table, shown_paths
 from smalti.cli.render.table import facts, heads
-from smalti.cli.render.text import cell, ratio, size
+from smalti.cli.render.text import cell, size
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
 from smalti.jobs.formats.text_values import plain_values
@@ -48,10 +48,6 @@ arguments_meta = adding(add_files, add_output)
 arguments_stats = adding(add_mosaic_files, add_columns, add_row_group, add_output)
 
 
-#: What the encodings of column names mean.
-_NAMES = {"front": "each name stored as its difference from the one before", "bpe": "frequent parts of names as codes"}
-
-
 def run_schema(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as opened:
         schema = opened.schema
@@ -69,10 +65,7 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         for position in (range(len(names)) if chosen is None else map(schema.get_field_index, chosen))
         for field in [schema.field(position)]
     ]
-    if options.json:
-        screen.json({"file": shown_paths(options.files), "num_columns": len(names), "columns": columns})
-        return
-    rows = [
+    rows = (
         [
             f"{item['position']:,}",
             cell(item["name"]),
@@ -81,9 +74,10 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
             *([cell(", ".join(f"{each['name']}: {each['type']}" for each in item["stored_as"]))] if stored else []),
         ]
         for item in columns
-    ]
+    )
     titles = "># | column:20 | type:12 | null | stored as:20" if stored else "># | column:20 | type:12 | null"
-    screen.lines(screen.table(heads(titles), rows))
+    document = {"file": shown_paths(options.files), "num_columns": len(names), "columns": columns}
+    screen.show(document, screen.table(heads(titles), rows))
 
 
 def _stored_as(column: LogicalColumn | None, field: pa.Field) -> list[dict[str, Any]]:
@@ -113,19 +107,17 @@ def _files_meta(
         counts = {"size": file.size, "rows": one.count_rows(), "columns": len(one.schema)}
         found.append({"file": name, "format": format_.name, **counts})
     sums = {key: sum(int(item[key]) for item in found) for key in ("size", "rows")}
-    if options.json:
-        screen.json({"num_files": len(found), **sums, "files": found})
-        return
     lines = [
         [cell(item["file"]), item["format"], size(item["size"]), f"{item['rows']:,}", f"{item['columns']:,}"]
         for item in found
     ]
     total = f"{show_count(len(found), 'file')}, {size(sums['size'])}, {show_count(sums['rows'], 'row')}"
-    screen.lines([*screen.table(heads("file:20 | format | >size | >rows | >columns"), lines), total])
+    table = screen.table(heads("file:20 | format | >size | >rows | >columns"), lines)
+    screen.show({"num_files": len(found), **sums, "files": found}, [*table, total])
 
 
 def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> None:
-    layout, num_rows = file.layout(buckets=()), file.num_rows
+    layout = file.layout(buckets=())
     block, index, companion = layout.schema_block, layout.index, layout.companion
     groups = []
     for group in layout.row_groups:
@@ -140,42 +132,25 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
                 "statistics": group.num_statistics,
             }
         )
-    if options.json:
-        screen.json(
-            {
-                "file": shown_paths(options.files),
-                "size": layout.size,
-                "rows": num_rows,
-                "columns": layout.num_columns,
-                "compression": layout.compression,
-                "buckets": layout.num_buckets,
-                "layout": layout.in_words,
-                "schema_block": {"offset": block.offset, "size": block.size},
-                "name_encoding": layout.name_encoding,
-                "companion": None if companion is None else {"offset": companion.offset, "size": companion.size},
-                "index": {"offset": index.offset, "size": index.size},
-                "row_groups": groups,
-            }
-        )
-        return
-    own_size = block.size - (0 if companion is None else companion.size)
-    smaller = f"({ratio(own_size, block.uncompressed_size)} compressed), {_NAMES[layout.name_encoding]}"
-    pairs = [
-        ("file", cell(shown_paths(options.files))),
-        ("size", f"{size(layout.size)} ({layout.size:,} bytes)"),
-        ("rows", f"{num_rows:,}"),
-        ("columns", f"{layout.num_columns:,}"),
-        ("buckets", f"{layout.num_buckets:,}"),
-        ("layout", layout.in_words),
-        ("compression", layout.compression),
-        ("schema block", f"{size(own_size)} at {block.offset:,} {smaller}"),
-        ("companion", layout.companion_in_words),
-        ("index", f"{size(index.size)} at {index.offset:,}"),
-    ]
+    document = {
+        "file": shown_paths(options.files),
+        "size": layout.size,
+        "rows": layout.num_rows,
+        "columns": layout.num_columns,
+        "compression": layout.compression,
+        "buckets": layout.num_buckets,
+        "layout": layout.in_words,
+        "schema_block": {"offset": block.offset, "size": block.size},
+        "name_encoding": layout.name_encoding,
+        "companion": None if companion is None else {"offset": companion.offset, "size": companion.size},
+        "index": {"offset": index.offset, "size": index.size},
+        "row_groups": groups,
+    }
     titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
-    screen.lines([*facts(pairs), "", *screen.table(titles, rows)])
+    pairs = [("file", cell(shown_paths(options.files))), *layout.facts]
+    screen.show(document, [*facts(pairs), "", *screen.table(titles, rows)])
 
 
 def run_stats(options: argparse.Namespace, screen: Screen) -> None:
@@ -199,20 +174,19 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         if parts and len(parts) == len(rows):
             low, high = merge_bounds(rows, parts)
             columns.append({"name": name, "null_count": sum(nulls for nulls, _ in parts), "min": low, "max": high})
-    if options.json:
-        screen.json({"file": shown_paths(options.files), "rows": sum(rows), "columns": columns})
-    elif not columns:
+    if not columns and not options.json:
         screen.note("smalti: no statistics were written for these columns (see stats_columns in the writer's options)")
-    else:
-        lines = [
-            [
-                cell(item["name"]),
-                f"{item['null_count']:,}",
-                *("-" if item[end] is None else cell(item[end]) for end in ("min", "max")),
-            ]
-            for item in columns
+        return
+    lines = (
+        [
+            cell(item["name"]),
+            f"{item['null_count']:,}",
+            *("-" if item[end] is None else cell(item[end]) for end in ("min", "max")),
         ]
-        screen.lines(screen.table(heads("column:20 | >nulls | min:10 | max:10"), lines))
+        for item in columns
+    )
+    document = {"file": shown_paths(options.files), "rows": sum(rows), "columns": columns}
+    screen.show(document, screen.table(heads("column:20 | >nulls | min:10 | max:10"), lines))
 
 
 def merge_bounds(rows: Sequence[int], parts: Sequence[tuple[int, pa.Array]]) -> list[Any]:

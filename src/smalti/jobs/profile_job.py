@@ -170,7 +170,12 @@ def profile(
             for file, (format_, _) in zip(listing.files, formats, strict=True)
             if format_.name == "mosaic" and file.path not in failed
         ]
-        facts = {"rows": merged.num_rows, "files": result.num_files, "size": result.num_bytes, "skipped": len(skipped)}
+        facts = {
+            "rows": merged.num_rows,
+            "numFiles": result.num_files,
+            "size": result.num_bytes,
+            "skipped": len(skipped),
+        }
         page = render_table(result.source, mosaic, result.table, facts)
         write_whole(page_location, page.encode())
     return result

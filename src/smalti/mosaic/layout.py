@@ -23,6 +23,8 @@ from smalti.units import show_bytes, show_count
 #: Names by code: looked up for every column of every row group.
 _TYPES = {type_.value: type_.name for type_ in TypeId}
 _ENCODINGS = {encoding.value: encoding.name for encoding in Encoding}
+#: What the encodings of column names mean.
+_NAMES = {"front": "each name stored as its difference from the one before", "bpe": "frequent parts of names as codes"}
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,28 @@ class FileLayout:
     index: Section
     row_groups: tuple[RowGroupLayout, ...]
     companion: Section | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return sum(group.num_rows for group in self.row_groups)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What is worth knowing of the file as a whole, by name, in words."""
+        block, companion = self.schema_block, self.companion
+        own_size = block.size - (0 if companion is None else companion.size)
+        ratio = f"{block.uncompressed_size / own_size:.1f}x compressed" if block.uncompressed_size else "-"
+        return [
+            ("size", f"{show_bytes(self.size)} ({self.size:,} bytes)"),
+            ("rows", f"{self.num_rows:,}"),
+            ("columns", f"{self.num_columns:,}"),
+            ("buckets", f"{self.num_buckets:,}"),
+            ("layout", self.in_words),
+            ("compression", self.compression),
+            ("schema block", f"{show_bytes(own_size)} at {block.offset:,} ({ratio}), {_NAMES[self.name_encoding]}"),
+            ("companion", self.companion_in_words),
+            ("index", f"{show_bytes(self.index.size)} at {self.index.offset:,}"),
+        ]
 
     @property
     def companion_in_words(self) -> str:

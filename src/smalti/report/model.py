@@ -26,38 +26,35 @@ from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
 MAX_BOUND = 60
+#: What the page shows of the values of a column, by its name in the table of a profile.
+_MEASURED = ("nulls", "distinct", "min", "max", "histogram")
 
 
-#: What the page shows of values, and the columns of a profile that have it.
-_MEASURED = {"nulls": "nulls", "distinct": "distinct", "low": "min", "high": "max", "histogram": "histogram"}
-
-
-def build_model(file: MosaicFile, layout: FileLayout, name: str, values: pa.Table | None = None) -> dict[str, Any]:
+def build_model(file: MosaicFile, name: str, values: pa.Table | None = None) -> dict[str, Any]:
     """Everything the page of one file shows, ready for JSON; `values` is the table of a profile."""
-    columns, nodes = _columns(layout, file.stored_schema)
+    sums = TableSums()
+    layout = sums.add(name, file)
+    model = _model(name, sums, values, _stored_facts(layout, sums))
+    names = model["columns"]["name"]
+    places = {column: place for place, column in enumerate(names)}
+    buckets = [bucket for group in layout.row_groups[:1] for bucket in group.buckets]
+    physical = [(part, bucket.id) for bucket in buckets for part in bucket.columns]
     statistics = [file.row_group(group.index).statistics for group in layout.row_groups]
     return {
-        "file": name,
-        "size": layout.size,
-        "rows": file.num_rows,
+        **model,
         "compression": layout.compression,
         "buckets": layout.num_buckets,
         "layout": layout.in_words,
-        "names": layout.name_encoding,
         "schemaBlock": vars(layout.schema_block),
         "index": vars(layout.index),
         "footer": FOOTER_SIZE,
-        "encodings": [encoding.name for encoding in Encoding],
-        "columns": columns,
-        "nodes": nodes,
+        "nodes": {
+            "column": [places[part.name] for part, _ in physical],
+            "path": [part.path[len(part.name) :] for part, _ in physical],
+            "bucket": [bucket for _, bucket in physical],
+        },
         "groups": [_group(group) for group in layout.row_groups],
-        "statistics": _statistics(statistics, columns["name"], _bound_types(file)),
-        "sums": None,
-        "files": [],
-        "findings": _findings(
-            columns["name"], _stored_facts(layout, file.num_rows) if values is None else facts_of(values)
-        ),
-        "values": None if values is None else _measured(values, columns["name"]),
+        "statistics": _statistics(statistics, names, _bound_types(file)),
     }
 
 
@@ -71,33 +68,34 @@ def build_table_model(
     sums = TableSums()
     for path, file in files:
         sums.add(path, file)
-    if values is not None:
-        sums.types = (
-            dict(zip(*(values.column(key).to_pylist() for key in ("column", "type")), strict=True)) | sums.types
-        )
-    names = list(sums.types)
+    return {**_model(name, sums, values), **facts}
+
+
+def _model(name: str, sums: TableSums, values: pa.Table | None, stored: Iterable[ColumnFacts] = ()) -> dict[str, Any]:
+    """What the pages of files and of tables have in common; columns come in the order of the schema.
+
+    Findings are about `values`, if these were measured, and otherwise what `stored` bytes tell.
+    """
+    types = dict(sums.types)
+    for row in () if values is None else values.select(["column", "type"]).to_pylist():
+        types.setdefault(row["column"], row["type"])
+    names = list(types)
     return {
         "file": name,
         "size": sum(found["size"] for found in sums.files),
         "rows": sum(found["rows"] for found in sums.files),
         "skipped": 0,
-        **facts,
         "compression": None,
         "buckets": sums.num_buckets or None,
         "layout": "",
         "encodings": [encoding.name for encoding in Encoding],
-        "columns": {
-            "name": names,
-            "type": list(sums.types.values()),
-            "bucket": [sums.buckets.get(name) for name in names],
-            "position": list(range(len(names))),
-        },
+        "columns": {"name": names, "type": list(types.values()), "bucket": [sums.buckets.get(name) for name in names]},
         "nodes": {"column": [], "path": [], "bucket": []},
         "groups": [],
         "statistics": {},
-        "findings": _findings(names, [] if values is None else facts_of(values)),
-        "sums": sums.lists(names) if sums.files else None,
+        "sums": sums.lists(names),
         "files": sums.files,
+        "findings": _findings(names, stored if values is None else facts_of(values)),
         "values": None if values is None else _measured(values, names),
     }
 
@@ -105,7 +103,7 @@ def build_table_model(
 def _measured(values: pa.Table, names: list[str]) -> dict[str, list[Any]]:
     """What was measured of the values of columns: a list for each kind, with None where it is not known."""
     found = {row["column"]: row for row in values.to_pylist()}
-    return {key: [found.get(name, {}).get(column) for name in names] for key, column in _MEASURED.items()}
+    return {key: [found.get(name, {}).get(key) for name in names] for key in _MEASURED}
 
 
 def _findings(names: list[str], columns: Iterable[ColumnFacts]) -> list[dict[str, Any]]:
@@ -123,14 +121,14 @@ def _findings(names: list[str], columns: Iterable[ColumnFacts]) -> list[dict[str
     ]
 
 
-def _stored_facts(layout: FileLayout, rows: int) -> Iterator[ColumnFacts]:
-    """What the stored bytes tell of columns without reading their values."""
+def _stored_facts(layout: FileLayout, sums: TableSums) -> Iterator[ColumnFacts]:
+    """What the stored bytes of a file tell of its columns without reading their values."""
     firsts: dict[tuple[str, bytes], str] = {}
-    types = {part.name: part.type for group in layout.row_groups[:1] for b in group.buckets for part in b.columns}
-    for name, found in layout.bytes_by_column().items():
+    rows = layout.num_rows
+    for name, found in sums.columns.items():
         only = next(iter(found.encodings)) if len(found.encodings) == 1 else None
         is_constant = only == "CONST" and layout.num_row_groups == 1
-        first = firsts.setdefault((types[name], found.digest), name) if found.digest else name
+        first = firsts.setdefault((sums.types[name], found.digest), name) if found.digest else name
         nulls = rows if only == "ALL_NULL" else None
         yield ColumnFacts(name, rows, nulls, 1 if is_constant else None, None if first == name else first)
 
@@ -140,17 +138,18 @@ class TableSums:
 
     def __init__(self) -> None:
         self.types: dict[str, str] = {}
+        self.columns: dict[str, ColumnBytes] = {}
         self.files: list[dict[str, Any]] = []
         self.buckets: dict[str, int] = {}
         #: By bucket: bytes that are read as a whole, and those before the slots of a paged one.
         self.whole: Counter[int] = Counter()
         self.head: Counter[int] = Counter()
         self._alike = True  # whether every file has the same columns in the same buckets
-        self._columns: dict[str, ColumnBytes] = {}
         self._paged: Counter[str] = Counter()
         self._shared: set[str] = set()
 
-    def add(self, path: str, file: MosaicFile) -> None:
+    def add(self, path: str, file: MosaicFile) -> FileLayout:
+        """Read the layout of a file, and add it up."""
         layout = file.layout()
         for found in file.stored_schema:
             self.types.setdefault(found.name, str(found.type) + ("" if found.nullable else " not null"))
@@ -168,7 +167,7 @@ class TableSums:
                     else:
                         self._paged[part.name] += part.stored_size
         for column, found_bytes in layout.bytes_by_column().items():
-            self._columns.setdefault(column, ColumnBytes()).add(found_bytes)
+            self.columns.setdefault(column, ColumnBytes()).add(found_bytes)
         self._alike = self._alike and self.buckets in ({}, buckets)
         self.buckets = self.buckets or buckets
         self.files.append(
@@ -181,6 +180,7 @@ class TableSums:
                 "encodings": [by_encoding[encoding.name] for encoding in Encoding],
             }
         )
+        return layout
 
     @property
     def num_buckets(self) -> int:
@@ -190,39 +190,16 @@ class TableSums:
     def lists(self, names: list[str]) -> dict[str, Any]:
         """The sums by column, in this order, and by bucket; buckets only if they are the same in every file."""
         numbers = range(self.num_buckets)
-        columns = [self._columns.get(name, ColumnBytes()) for name in names]
+        columns = [self.columns.get(name, ColumnBytes()) for name in names]
         return {
             "stored": [column.stored for column in columns],
             "unpacked": [column.unpacked for column in columns],
             "paged": [self._paged[name] for name in names],
-            "shared": "".join("1" if name in self._shared else "0" for name in names),
+            "shared": [int(name in self._shared) for name in names],
             "chunks": [[column.encodings[encoding.name] for encoding in Encoding] for column in columns],
             "whole": [self.whole[bucket] for bucket in numbers],
             "head": [self.head[bucket] for bucket in numbers],
         }
-
-
-def _columns(layout: FileLayout, schema: pa.Schema) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """The columns in the order they are stored, and the physical columns with the column each belongs to."""
-    buckets = [bucket for group in layout.row_groups[:1] for bucket in group.buckets]
-    physical = [(column, bucket.id) for bucket in buckets for column in bucket.columns]
-    # Without row groups the layout has no buckets to tell columns from.
-    homes = {column.name: bucket for column, bucket in physical} if buckets else dict.fromkeys(schema.names, 0)
-    places = {name: place for place, name in enumerate(homes)}
-    positions = {name: position for position, name in enumerate(schema.names)}
-    fields = [schema.field(positions[name]) for name in homes]
-    columns: dict[str, list[Any]] = {
-        "name": list(homes),
-        "type": [str(field.type) + ("" if field.nullable else " not null") for field in fields],
-        "bucket": list(homes.values()),
-        "position": [positions[name] for name in homes],
-    }
-    nodes: dict[str, list[Any]] = {
-        "column": [places[column.name] for column, _ in physical],
-        "path": [column.path[len(column.name) :] for column, _ in physical],
-        "bucket": [bucket for _, bucket in physical],
-    }
-    return columns, nodes
 
 
 def _group(group: RowGroupLayout) -> dict[str, Any]:

@@ -55,23 +55,14 @@ def _columns(schema: pa.Schema) -> tuple[list[str], list[list[object]], int]:
 
 
 def view_layout(layout: FileLayout) -> str:
-    """Sizes of the sections, and for each row group how many bytes are in which encoding."""
-    facts = [
-        ("size", show_bytes(layout.size)),
-        ("columns", f"{layout.num_columns:,} in {show_count(layout.num_buckets, 'bucket')}"),
-        ("layout", layout.in_words),
-        ("compression", layout.compression),
-        ("schema block", show_bytes(layout.schema_block.size)),
-        ("companion in it", layout.companion_in_words),
-        ("index", show_bytes(layout.index.size)),
-    ]
+    """The file as a whole, and for each row group how many bytes are in which encoding."""
     groups = layout.row_groups
     rows = [
         [group.index, group.num_rows, sum(bucket.size for bucket in group.buckets), *group.bytes_by_encoding().values()]
         for group in groups[:MAX_ROWS]
     ]
     header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]
-    return html_summary("Layout of a Mosaic file", facts, header, rows, hidden=len(groups) - len(rows))
+    return html_summary("Layout of a Mosaic file", layout.facts, header, rows, hidden=len(groups) - len(rows))
 
 
 def view_summary(summary: WriteSummary) -> str:

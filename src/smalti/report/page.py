@@ -37,7 +37,7 @@ def render_report(file: MosaicFile, name: str = "") -> str:
     ...     render_report(f, "a.mosaic").startswith("<!doctype html>")
     True
     """
-    return _assemble(name or "Mosaic file", build_model(file, file.layout(), name))
+    return _assemble(name or "Mosaic file", build_model(file, name))
 
 
 def render_table(
@@ -49,9 +49,9 @@ def render_table(
     """
     if len(locations) == 1:
         with open_file(locations[0].path, filesystem=locations[0].filesystem) as file:
-            return _assemble(name, build_model(file, file.layout(), name, values))
+            return _assemble(name, build_model(file, name, values))
     files = open_locations(locations)
-    return _assemble(name, build_table_model(name, files, values, facts or {"files": len(locations)}))
+    return _assemble(name, build_table_model(name, files, values, facts or {"numFiles": len(locations)}))
 
 
 def write_report(

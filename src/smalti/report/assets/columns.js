@@ -9,19 +9,19 @@ const table = makeTable({
     { title: "type", width: "minmax(60px, 1fr)", value: (column) => columns.type[column] },
     knows("nulls") && { title: "nulls", width: "78px", format: number, down: true, value: (column) => summary(column, "nulls") },
     model.values && { title: "distinct", width: "84px", format: (many) => `~${number(many)}`, down: true, hint: "an estimate, within about 5 %", value: (column) => model.values.distinct[column] },
-    knows("low") && { title: "min", width: "minmax(56px, 1fr)", value: (column) => bound(column, "low") },
-    knows("high") && { title: "max", width: "minmax(56px, 1fr)", value: (column) => bound(column, "high") },
+    knows("min") && { title: "min", width: "minmax(56px, 1fr)", value: (column) => bound(column, "min") },
+    knows("max") && { title: "max", width: "minmax(56px, 1fr)", value: (column) => bound(column, "max") },
     model.values && { title: "values", width: "92px", hint: "how values spread from min to max, by up to 512 of them", value: (column) => model.values.histogram[column], cell: histogramCell },
-    groups.length > 0 && { title: "bucket", width: "72px", format: number, value: (column) => columns.bucket[column] },
+    isFile && { title: "bucket", width: "72px", format: number, value: (column) => columns.bucket[column] },
     hasLayout && { title: "encodings", width: "104px", hint: "row groups by encoding", value: (column) => chunks[column].join(), cell: encodingsCell },
     hasLayout && { title: "unpacked", width: "98px", format: bytes, down: true, value: (column) => unpacked[column] },
     hasLayout && {
       title: "in file", width: "94px", format: bytes, down: true, value: (column) => stored[column],
-      cell: (column) => make("span", "num", (isShare[column] ? "~" : "") + bytes(Math.round(stored[column]))),
+      cell: (column) => make("span", "num", (shared[column] ? "~" : "") + bytes(Math.round(stored[column]))),
       hint: "bytes in the file; ~ where the bucket is compressed as one and this is a share",
     },
   ].filter(Boolean),
-  rows: columns.name.map((_, column) => column).sort((a, b) => columns.position[a] - columns.position[b]),
+  rows: columns.name.map((_, column) => column),
   names: (column) => [columns.name[column], columns.type[column]],
   keep: (column) => (state.bucket === null || columns.bucket[column] === state.bucket)
     && (state.finding === "" || foundKind.get(column) === state.finding)
@@ -75,7 +75,7 @@ function histogramCell(column) {
     piece.style.height = `${(100 * " ▁▂▃▄▅▆▇█".indexOf(bar)) / 8}%`;
     return piece;
   }));
-  cell.title = text && `from ${bound(column, "low")} to ${bound(column, "high")}`;
+  cell.title = text && `from ${bound(column, "min")} to ${bound(column, "max")}`;
   return cell;
 }
 

@@ -1,7 +1,7 @@
 // Puts the parts of the page together, and keeps what was chosen in the address, so that it can be shared.
-const unpackedBytes = groups.length ? sum(groups.map((group) => sum(group.raw))) + model.schemaBlock.uncompressed_size : sum([...unpacked]);
+const unpackedBytes = isFile ? sum(groups.map((group) => sum(group.raw))) + model.schemaBlock.uncompressed_size : sum(unpacked);
 drawFacts([
-  ["files", model.sums || !hasLayout ? number(model.files.length || model.skipped + 1) : null],
+  ["files", isFile ? null : number(model.numFiles)],
   ["rows", number(model.rows)], ["columns", number(count)], ["row groups", groups.length ? number(groups.length) : null],
   ["buckets", model.buckets ? number(model.buckets) : null], ["size", bytes(model.size)], ["compression", model.compression],
   ["ratio", hasLayout && model.size ? `${(unpackedBytes / model.size).toFixed(1)}x` : null],
@@ -10,10 +10,10 @@ drawFacts([
 ].filter(([, value]) => value !== null));
 
 $("map-part").hidden = !hasLayout;
-$("map-title").textContent = model.sums ? "The files" : "The file";
-$("map-hint").textContent = model.sums
-  ? "Every file is a band, as wide as its bytes. Colours show the share of each encoding."
-  : "Every row group is a band, and every bucket a block in it, as wide as its bytes. Colours show the share of each encoding; a strong edge on top marks a paged bucket. Click a block to see its columns.";
+$("map-title").textContent = isFile ? "The file" : "The files";
+$("map-hint").textContent = isFile
+  ? "Every row group is a band, and every bucket a block in it, as wide as its bytes. Colours show the share of each encoding; a strong edge on top marks a paged bucket. Click a block to see its columns."
+  : "Every file is a band, as wide as its bytes. Colours show the share of each encoding.";
 $("layout").textContent = model.layout ? `Layout: ${model.layout}.` : "";
 
 $("findings").hidden = !findings.length;
@@ -43,7 +43,7 @@ function changed(what) {
     $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
     markFinding();
     table.search();
-    if (hasLayout) drawMap();
+    drawMap();
   }
   if (what === "tick" || what === "ticks") { drawProjection(); drawMap(); }
   if (what === "ticks") table.draw(); // the browser has drawn a single tick, and a new row would lose the focus
@@ -82,22 +82,19 @@ function loadState() {
 $("theme").addEventListener("click", drawMap);
 dark.addEventListener("change", drawMap);
 window.addEventListener("resize", () => { drawMap(); });
-window.addEventListener("hashchange", () => { loadState(); start(); });
+window.addEventListener("hashchange", start);
 window.addEventListener("beforeprint", () => { table.draw(200); drawMap(); });
 window.addEventListener("afterprint", () => { table.draw(); });
 
 function start() {
-  markFinding();
-  $("bucket-chip").hidden = state.bucket === null;
-  $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
-  table.search();
-  if (hasLayout) { drawMap(); drawProjection(); }
+  loadState();
+  changed("filter");
+  drawProjection();
   drawDetail();
 }
 
-$("projection-part").hidden = !hasLayout;
-loadState();
-if (hasLayout) { computeShares(); drawLegend(); }
+computeShares();
+drawLegend();
 drawTree();
 start();
 document.documentElement.dataset.ready = "yes";

@@ -13,7 +13,7 @@ const css = (name) => {
   return getComputedStyle(canvas).color;
 };
 const groupBytes = groups.map((group) => sum(group.size));
-const bands = groups.length
+const bands = isFile
   ? groups.map((group, index) => ({ label: `row group ${number(index)}`, rows: group.rows, bytes: groupBytes[index], sizes: group.size, mode: group.mode }))
   : model.files.map((file) => ({ label: file.name.split("/").pop(), rows: file.rows, bytes: file.size, sizes: [file.size], mode: "m" }));
 const largest = Math.max(1, ...bands.map((band) => band.bytes));
@@ -21,7 +21,7 @@ let colourBy = "bytes";
 let shares = [];
 
 function computeShares() {
-  if (!groups.length) {
+  if (!isFile) {
     shares = model.files.map((file) => [file.encodings.map((size) => size / (sum(file.encodings) || 1))]);
     return;
   }
@@ -68,7 +68,7 @@ function drawMap() {
     group.sizes.forEach((size, bucket) => {
       const w = size * room;
       const space = w > 3 ? 1 : 0;
-      pen.globalAlpha = groups.length && reads && !reads.has(bucket) ? 0.22 : 1;
+      pen.globalAlpha = isFile && reads && !reads.has(bucket) ? 0.22 : 1;
       let top = y;
       shares[index][bucket].forEach((share, code) => {
         if (!share) return;
@@ -81,7 +81,7 @@ function drawMap() {
         pen.fillRect(x, y, Math.max(w - space, 0.4), 3);
       }
       pen.globalAlpha = 1;
-      if ((groups.length && state.bucket === bucket) || pointed === blocks.length) {
+      if ((isFile && state.bucket === bucket) || pointed === blocks.length) {
         pen.strokeStyle = accent;
         pen.lineWidth = 2;
         pen.strokeRect(x, y + 1, Math.max(w - space, 2), band - 2);
@@ -93,7 +93,7 @@ function drawMap() {
   canvas.dataset.blocks = blocks.length;
   const pages = Math.ceil(bands.length / GROUPS_A_PAGE);
   $("map-pages").hidden = pages < 2;
-  $("map-where").textContent = `${groups.length ? "row groups" : "files"} ${number(mapPage * GROUPS_A_PAGE)} to ${number(mapPage * GROUPS_A_PAGE + shown.length - 1)} of ${number(bands.length)}`;
+  $("map-where").textContent = `${isFile ? "row groups" : "files"} ${number(mapPage * GROUPS_A_PAGE)} to ${number(mapPage * GROUPS_A_PAGE + shown.length - 1)} of ${number(bands.length)}`;
   $("map-back").disabled = mapPage === 0;
   $("map-on").disabled = mapPage >= pages - 1;
 }
@@ -106,7 +106,7 @@ function showTip(block, left, top) {
   const tip = $("tip");
   tip.hidden = !block;
   if (!block) return;
-  if (groups.length) tip.replaceChildren(...bucketTip(block)); else tip.replaceChildren(...fileTip(model.files[block.group]));
+  if (isFile) tip.replaceChildren(...bucketTip(block)); else tip.replaceChildren(...fileTip(model.files[block.group]));
   const room = canvas.parentElement.clientWidth - tip.offsetWidth - 4;
   tip.style.left = `${Math.max(0, Math.min(left, room))}px`;
   tip.style.top = `${top}px`;
@@ -138,7 +138,7 @@ function fileTip(file) {
 }
 
 function chooseBlock(block) {
-  if (!groups.length) return;
+  if (!isFile) return;
   state.bucket = block && state.bucket !== block.bucket ? block.bucket : null;
   changed("filter");
 }
@@ -186,7 +186,7 @@ function drawLegend() {
     const chunks = `${number(encodingCount[code])} column chunks`;
     $("legend").append(key(code, make("b", "", name), `${chunks}, ${percent(encodingBytes[code], total)} of bytes`));
   });
-  if (!groups.length) return;
+  if (!isFile) return;
   const choice = make("select");
   choice.id = "colour-by";
   choice.append(new Option("bytes before compression", "bytes"), new Option("number of columns", "columns"));

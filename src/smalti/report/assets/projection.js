@@ -7,14 +7,14 @@ function merge(ranges) {
 
 // Of a table there are sums over its files: whole buckets, and of paged ones what is before the slots, and the slots.
 function tableCost(ticked) {
-  const { whole, head, paged, stored: shares } = model.sums;
-  if (!whole.length) return { read: sum([...ticked].map((column) => shares[column])), requests: null, buckets: null, isEstimate: true };
+  const { whole, head, paged } = model.sums;
+  if (!whole.length) return { read: sum([...ticked].map((column) => stored[column])), requests: null, buckets: null, isEstimate: true };
   const buckets = new Set([...ticked].map((column) => columns.bucket[column]));
   return { read: sum([...buckets].map((bucket) => whole[bucket] + head[bucket])) + sum([...ticked].map((column) => paged[column])), requests: null, buckets: buckets.size };
 }
 
 function projectionCost(ticked) {
-  if (model.sums) return tableCost(ticked);
+  if (!isFile) return tableCost(ticked);
   const wanted = new Map(); // bucket: set of physical columns
   ticked.forEach((column) => {
     const bucket = columns.bucket[column];
@@ -44,7 +44,7 @@ function projectionCost(ticked) {
 
 // The columns as an argument of smalti.read_table, in the order of the file.
 function columnsArgument() {
-  const names = [...state.ticked].sort((a, b) => columns.position[a] - columns.position[b]).map((column) => JSON.stringify(columns.name[column]));
+  const names = [...state.ticked].sort((a, b) => a - b).map((column) => JSON.stringify(columns.name[column]));
   return `columns=[${names.join(", ")}]`;
 }
 
@@ -62,7 +62,7 @@ function copyButton(text) {
 function drawProjection() {
   const box = $("projection");
   $("projection-part").hidden = !hasLayout;
-  const total = model.sums ? sum([...stored]) : sum(groupBytes);
+  const total = sum(isFile ? groupBytes : stored);
   if (!state.ticked.size) {
     box.replaceChildren(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(Math.round(total))}.`));
     delete box.dataset.bytes;
@@ -77,7 +77,7 @@ function drawProjection() {
   const facts = [["columns", `${number(state.ticked.size)} of ${number(count)}`]];
   if (cost.buckets !== null) facts.push(["buckets", `${number(cost.buckets)} of ${number(numBuckets)}`]);
   if (cost.requests !== null) facts.push(["requests", number(cost.requests)]);
-  if (model.schemaBlock) facts.push(["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`]);
+  if (isFile) facts.push(["before that, once", `${bytes(model.schemaBlock.size + model.index.size + model.footer)} of schema, index and footer`]);
   const argument = columnsArgument();
   const code = make("code", "", argument.length > 600 ? `${argument.slice(0, 600)} …` : argument);
   code.id = "argument";
@@ -95,7 +95,7 @@ function drawDetail() {
   const column = state.chosen;
   if (column === null) return;
   const home = columns.bucket[column] === null ? "" : `, bucket ${number(columns.bucket[column])}`;
-  const place = `${columns.type[column]}, column ${number(columns.position[column])}${home}`;
+  const place = `${columns.type[column]}, column ${number(column)}${home}`;
   const records = model.statistics[column];
   const list = make("table");
   const head = list.insertRow();
@@ -121,8 +121,8 @@ function drawDetail() {
   });
   const known = [
     ["nulls", summary(column, "nulls"), number], ["distinct", model.values?.distinct[column] ?? null, (many) => `~${number(many)}, an estimate`],
-    ["from", summary(column, "low"), String], ["to", summary(column, "high"), String],
-    ["in file", hasLayout ? Math.round(stored[column]) : null, (size) => `${isShare[column] ? "~" : ""}${bytes(size)}`], ["unpacked", hasLayout ? unpacked[column] : null, bytes],
+    ["from", summary(column, "min"), String], ["to", summary(column, "max"), String],
+    ["in file", hasLayout ? Math.round(stored[column]) : null, (size) => `${shared[column] ? "~" : ""}${bytes(size)}`], ["unpacked", hasLayout ? unpacked[column] : null, bytes],
   ].filter(([, value]) => value !== null).map(([name, value, format]) => make("tr", "", make("th", "", name), make("td", "", format(value))));
   box.replaceChildren(make("h3", "", columns.name[column]), make("p", "hint", place), make("table", "", ...known));
   if (groups.length) box.append(make("div", "scroll", list));
