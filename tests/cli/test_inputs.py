@@ -339,7 +339,7 @@ def test_sql_reads_the_columns_of_the_query_only(run: Any, wide: Path, monkeypat
 
 
 def test_sql_keeps_columns_of_one_name_apart(run: Any) -> None:
-    assert json.loads(run("sql", "select 1 a, 2 a, 3 a_1", "--json").out) == {"a": 1, "a_2": 2, "a_1": 3}
+    assert json.loads(run("sql", "select 1 a, 2 a, 3 a_1", "--json").out) == {"a": 1, "a#2": 2, "a_1": 3}
 
 
 def test_sql_takes_paths_with_partitions(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,14 +8,9 @@ from typing import Any
 
 from smalti.cli.arguments import add_columns, add_output, whole_number
 from smalti.cli.commands import COMMANDS
-from smalti.cli.job_arguments import add_engine, given, print_summary, split_names
+from smalti.cli.job_arguments import add_engine, print_summary, run_job, split_names
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
-from smalti.progress import ProgressBar
-
-#: The arguments of these commands. Each is called like the parameter of the job that it fills.
-_OWN = ("names", "data", "on", "columns", "replace", "where", "values", "when_matched", "when_not_matched")
-_RUN = ("engine", "workers", "keep", "dry_run", "resume")
 
 
 def _add_table(parser: argparse.ArgumentParser) -> None:
@@ -40,14 +35,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> None:
     """Call the job that has the name of the command."""
     from smalti import jobs
 
-    job = getattr(jobs, COMMANDS[options.command].function)
-    with ProgressBar(screen.err) as progress:
-        report = job(options.table, progress=progress, **given(options, *_OWN, *_RUN))
-    print_summary(options, screen, report)
-
-
-def _names(text: str) -> list[str]:
-    return split_names([text])
+    print_summary(screen, run_job(options, screen, getattr(jobs, COMMANDS[options.command].function)))
 
 
 run_drop_columns = run_reorder_columns = run_delete = run_merge = _run
@@ -64,7 +52,7 @@ def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
         "key columns to join by, separated by commas; rows without a match get nulls (default: rows are put side by "
         "side, in their order)"
     )
-    parser.add_argument("--on", metavar="NAMES", type=_names, help=about)
+    parser.add_argument("--on", metavar="NAMES", type=split_names, help=about)
     add_columns(parser)
     if parser.prog.endswith("add-columns"):
         about = "give columns that exist the new values, and types, for all rows"
@@ -73,7 +61,7 @@ def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
 
 
 def run_add_columns(options: argparse.Namespace, screen: Screen) -> None:
-    options.on, options.columns = options.on or None, split_names(options.columns) or None
+    options.columns = split_names(",".join(options.columns or []))
     _run(options, screen)
 
 
@@ -163,7 +151,7 @@ def arguments_merge(parser: argparse.ArgumentParser) -> None:
     about = "a file, directory or pattern with the rows, of any format that `convert` reads"
     parser.add_argument("data", metavar="DATA", help=about)
     about = "key columns, separated by commas; rows match if all of them are equal, and a null matches nothing"
-    parser.add_argument("--on", metavar="NAMES", type=_names, required=True, help=about)
+    parser.add_argument("--on", metavar="NAMES", type=split_names, required=True, help=about)
     about = "what becomes of rows of the table that match (default update: they get the values of the data)"
     parser.add_argument("--when-matched", choices=("update", "ignore"), help=about)
     about = "what becomes of rows of the data that match none (default insert)"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
-from smalti.cli.job_arguments import REPLACING, add_replacing, chosen_columns, given, print_summary, writer_options
+from smalti.cli.job_arguments import add_replacing, chosen_columns, given, print_summary, run_job
 from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError
@@ -67,7 +67,7 @@ def run_convert(options: argparse.Namespace, screen: Screen) -> int:
         if options.target == STANDARD_INPUT:
             return _convert_to_output(options, screen)
         summary = _convert(options, screen)
-        print_summary(options, screen, summary)
+        print_summary(screen, summary)
         return _exit_code(summary)
 
 
@@ -107,27 +107,26 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> int:
 def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
     from smalti import jobs
 
-    written, columns = writer_options(options), chosen_columns(options)
-    with job_progress(screen.err, resumes=options.resume) as progress:
-        try:
-            source = options.sources[0] if len(options.sources) == 1 else options.sources
-            more = given(options, *REPLACING, "source_format", "target_format", "resume", "where", "types")
-            return jobs.convert(source, options.target, options=written, columns=columns, progress=progress, **more)
-        except PaimonTableError as error:
-            # The job finds the table in the listing of its target, before anything is written.
-            is_target = PurePath(error.place["path"]) == PurePath(locate(options.target).absolute().path)
-            if not is_target or find_spec("pypaimon") is None:
-                raise
-        if written is not None:
-            raise MosaicError(
-                "how the files of a Paimon table are written is said by options of the table, such as "
-                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
-                path=options.target,
-            )
-        from smalti import paimon
+    source = options.sources[0] if len(options.sources) == 1 else options.sources
+    columns = chosen_columns(options)
+    try:
+        return cast("JobSummary", run_job(options, screen, jobs.convert, source, columns=columns))
+    except PaimonTableError as error:
+        # The job finds the table in the listing of its target, before anything is written.
+        is_target = PurePath(error.place["path"]) == PurePath(locate(options.target).absolute().path)
+        if not is_target or find_spec("pypaimon") is None:
+            raise
+    if "options" in given(options):
+        raise MosaicError(
+            "how the files of a Paimon table are written is said by options of the table, such as "
+            "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+            path=options.target,
+        )
+    from smalti import paimon
 
+    with job_progress(screen.err) as progress:
         return paimon.convert(
-            options.sources,
+            source,
             options.target,
             "overwrite" if options.overwrite else "append",
             source_format=options.source_format,

@@ -123,27 +123,12 @@ def is_paimon(path: str) -> bool:
 
 def _is_foreign(path: str) -> bool:
     """Whether a path has the suffix of another format; options of a URI follow a "?", unless it is a wildcard."""
-    return not path.endswith(FILE_SUFFIX) and (found := format_of(path)) is not None and found.name != "mosaic"
-
-
-def is_mosaic(paths: Sequence[str], source_format: str | None) -> bool:
-    """Whether the paths lead to Mosaic files only: by their suffixes, and by the files in directories and patterns.
-
-    A file without a known suffix is taken for a Mosaic file; if it is none, reading it raises an error.
-    """
-    if source_format is not None or any(map(_is_foreign, paths)):
-        return source_format == "mosaic"
-    from smalti.table.names import is_glob
-
-    many = [path for path in paths if not path.endswith(FILE_SUFFIX) and (is_glob(path) or locate(path).is_directory())]
-    return not many or all(format_.name == "mosaic" for format_, _ in list_inputs(many, None)[1])
-
-
-def format_of(path: str) -> Format | None:
+    if path.endswith(FILE_SUFFIX):
+        return False
     from smalti.jobs.formats.registry import format_of_path
 
     found = format_of_path(path.partition("?")[0] if "://" in path else path)
-    return None if found is None else found[0]
+    return found is not None and found[0].name != "mosaic"
 
 
 def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listing, list[tuple[Format, str]]]:
@@ -168,16 +153,16 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
 
 def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
     """Every Mosaic file that the paths lead to, open, by its name; for commands about how files are stored."""
-    with local_paths(paths) as (found, _):
-        for path in found:
-            if _is_foreign(path):
-                form = format_of(path)
-                raise MosaicError("this command is about Mosaic files", path=path, found=form and form.title)
-        with open_any(found[0] if len(found) == 1 else found) as opened:
-            if isinstance(opened, smalti.MosaicFile):
-                yield shown_paths(paths), opened
-            else:
-                yield from open_locations(opened.locations)
+    with open_table(paths) as opened:
+        if isinstance(opened, smalti.MosaicFile):
+            yield shown_paths(paths), opened
+        elif isinstance(opened, smalti.MosaicDataset):
+            yield from open_locations(opened.locations)
+        else:
+            formats = sorted({format_.title for format_ in getattr(opened, "formats", ())})
+            raise MosaicError(
+                "this command is about Mosaic files", path=shown_paths(paths), found=", ".join(formats) or None
+            )
 
 
 def shown_paths(paths: Sequence[str]) -> str:

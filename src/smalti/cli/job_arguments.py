@@ -8,12 +8,15 @@ Arguments that were not typed are not passed on: the defaults are those of the l
 from __future__ import annotations
 
 import argparse
+import importlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from smalti.cli.arguments import byte_count, select_columns, whole_number
+from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
@@ -21,24 +24,49 @@ from smalti.logical.patterns import is_pattern
 from smalti.options import WriterOptions, WriterOptionValues, option_help
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from smalti import jobs
 
 
-def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
-    """The values of the arguments that the command has, and that were typed, by name."""
-    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
+#: The arguments that are no parameters of a job: what every command has, and what it does with the job's report.
+_OF_THE_COMMAND = {
+    "command",
+    "debug",
+    "memory_limit",
+    "storage_option",
+    "json",
+    "markdown",
+    "no_pager",
+    "only",
+    "sources",
+}
+
+
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments that were typed and are for the job, by the names of its parameters.
+
+    Those of `smalti.WriterOptions` are one of them. If there are none, `compact` leaves large files as they are.
+    """
+    values = {name: value for name, value in vars(options).items() if value not in (None, [])}
+    values = {name: value for name, value in values.items() if name not in _OF_THE_COMMAND}
+    written = {option.name: values.pop(option.name) for option in fields(WriterOptions) if option.name in values}
+    if written:
+        names = written.get("stats_columns")
+        if names is not None:
+            written["stats_columns"] = names[0] if names in (["all"], ["auto"]) else tuple(names)
+        values["options"] = WriterOptions(**written)
+    return values
+
+
+def run_job(options: argparse.Namespace, screen: Screen, job: Callable[..., Any], *source: Any, **more: Any) -> Any:
+    """Call a job with the arguments that were typed, or `more` in their place, while a bar shows its progress."""
+    values = given(options) | more
+    with job_progress(screen.err, resumes=values.get("resume", False)) as progress:
+        return job(*source, progress=progress, **values)
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
     about = "threads of this machine, or Spark (default local)"
     parser.add_argument("--engine", choices=("local", "spark"), help=about)
-
-
-#: The names of the arguments that `add_run` and `add_replacing` add.
-RUN = ("engine", "overwrite", "on_error", "workers")
-REPLACING = (*RUN, "keep", "plain")
 
 
 def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
@@ -81,7 +109,7 @@ def add_replacing(parser: argparse.ArgumentParser, *, salvages: bool = False) ->
         elif get_origin(hint) is Literal:
             kind = {"choices": get_args(hint)}
         elif option.name == "stats_columns":
-            kind = {"action": "append", "metavar": "NAMES"}
+            kind = {"action": "extend", "type": split_names, "metavar": "NAMES"}
         elif option.name.endswith(("_bytes", "_threshold")):
             kind = {"type": partial(byte_count, least=0), "metavar": "SIZE"}
         else:
@@ -89,17 +117,8 @@ def add_replacing(parser: argparse.ArgumentParser, *, salvages: bool = False) ->
         group.add_argument(f"--{option.name.replace('_', '-')}", help=about.replace("%", "%%"), **kind)
 
 
-def writer_options(options: argparse.Namespace) -> WriterOptions | None:
-    """The options that were typed; None if there are none, so that `compact` leaves large files as they are."""
-    values = given(options, *(option.name for option in fields(WriterOptions)))
-    names = split_names(values.get("stats_columns"))
-    if names:
-        values["stats_columns"] = names[0] if names in (["all"], ["auto"]) else tuple(names)
-    return WriterOptions(**values) if values else None
-
-
-def split_names(texts: list[str] | None) -> list[str]:
-    return [name for text in texts or () for name in text.split(",") if name]
+def split_names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
 
 
 def chosen_columns(options: argparse.Namespace) -> list[str] | None:
@@ -107,39 +126,29 @@ def chosen_columns(options: argparse.Namespace) -> list[str] | None:
     from smalti.cli.inputs import list_inputs, open_table
     from smalti.jobs.formats.tables import FormatTable
 
-    names = split_names(options.columns)
+    texts = options.columns or []
+    names = split_names(",".join(texts))
     if any(map(is_pattern, names)):
         with open_table(options.sources, options.source_format) as opened:
             return select_columns(opened.column_names, options.columns)
     known: set[str] = set()
-    if names != (options.columns or []):
+    if names != texts:
         with suppress(MosaicError, OSError):  # The job will say what is wrong with the file.
             listing, formats = list_inputs(options.sources, options.source_format)
             known = set(FormatTable(replace(listing, files=listing.files[:1]), formats[:1]).schema.names)
-    return [
-        name for text in options.columns or () for name in ([text] if text in known else split_names([text]))
-    ] or None
+    return [name for text in texts for name in ([text] if text in known else split_names(text))] or None
 
 
-def called_on(options: argparse.Namespace, paths: list[str]) -> tuple[ModuleType, Any, dict[str, Any]]:
-    """The module whose function does the work, the source to call it with, and the arguments that only it has.
-
-    A Paimon table is read by `smalti.paimon`, unless `--plain` asks for its files. All else is read by `smalti.jobs`.
-    """
-    from smalti import jobs
+def run_reading_job(options: argparse.Namespace, screen: Screen, paths: list[str], **more: Any) -> Any:
+    """Run the job of the command on files, or on a snapshot of a Paimon table unless `--plain` asks for its files."""
     from smalti.cli.inputs import is_paimon
 
-    if len(paths) == 1 and not options.plain and is_paimon(paths[0]):
-        from smalti import paimon
+    is_table = len(paths) == 1 and not options.plain and is_paimon(paths[0])
+    module = importlib.import_module("smalti.paimon" if is_table else "smalti.jobs")
+    for name in ("plain", "source_format") if is_table else ("snapshot", "tag"):
+        setattr(options, name, None)
+    return run_job(options, screen, getattr(module, options.command), paths[0] if len(paths) == 1 else paths, **more)
 
-        return paimon, paths[0], given(options, "snapshot", "tag")
-    return jobs, paths[0] if len(paths) == 1 else paths, {"plain": options.plain}
 
-
-def print_summary(
-    options: argparse.Namespace, screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport | jobs.ChangeReport
-) -> None:
-    if options.json:
-        screen.json(summary.to_dict())
-    else:
-        screen.lines(printable(line) for line in str(summary).splitlines())
+def print_summary(screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport | jobs.ChangeReport) -> None:
+    screen.show(summary.to_dict(), map(printable, str(summary).splitlines()))

@@ -32,18 +32,15 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
 
 
 def run_layout(options: argparse.Namespace, screen: Screen) -> None:
-    documents, lines = [], []
+    describe = _weigh if options.weigh else _show
+    found = []
     for name, file in open_each(options.files):
-        document, shown = _weigh(options, screen, file) if options.weigh else _show(options, screen, file)
-        documents.append({"file": name, **document})
-        # Lines are made from the file while it is open; names of files only matter if there are several.
-        lines.append((name, list(shown)))
-    if options.json:
-        screen.json(documents[0] if len(documents) == 1 else documents)
-    elif len(lines) == 1:
-        screen.lines(lines[0][1])
+        document, lines = describe(options, screen, file)
+        found.append(({"file": name, **document}, [cell(name), *lines, ""]))
+    if len(found) == 1:  # Names of files only matter if there are several.
+        screen.show(found[0][0], found[0][1][1:-1])
     else:
-        screen.lines(line for name, shown in lines for line in (cell(name), *shown, ""))
+        screen.show([document for document, _ in found], (line for _, lines in found for line in lines))
 
 
 def _show(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile) -> tuple[dict[str, Any], list[str]]:

@@ -93,7 +93,8 @@ def _run(argv: list[str]) -> int:
     from smalti.cli.screen import Screen
     from smalti.memory import memory_limit
 
-    screen = Screen(pager=not getattr(options, "no_pager", False), markdown=getattr(options, "markdown", False))
+    asked = {name: getattr(options, name, False) for name in ("no_pager", "markdown", "json")}
+    screen = Screen(pager=not asked["no_pager"], markdown=asked["markdown"], as_json=asked["json"])
     run = getattr(_module(command), f"run_{command.function}")
     with contextlib.ExitStack() as stack:
         stack.enter_context(memory_limit(options.memory_limit))

@@ -6,8 +6,7 @@ import argparse
 from typing import Any
 
 from smalti.cli.arguments import add_columns, add_format, add_output
-from smalti.cli.job_arguments import RUN, add_run, add_snapshot, called_on, chosen_columns, given
-from smalti.cli.progress import job_progress
+from smalti.cli.job_arguments import add_run, add_snapshot, chosen_columns, run_reading_job
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
 from smalti.cli.screen import Screen
@@ -45,11 +44,8 @@ def _kinds(text: str) -> list[str]:
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.cli.inputs import local_paths
 
-    with local_paths(options.sources, options.source_format) as found, job_progress(screen.err) as progress:
-        options.sources, options.source_format = found
-        module, source, more = called_on(options, options.sources)
-        more |= given(options, *RUN, "output", "html", *(["source_format"] if "plain" in more else []))
-        profile = module.profile(source, columns=chosen_columns(options), progress=progress, **more)
+    with local_paths(options.sources, options.source_format) as (options.sources, options.source_format):
+        profile = run_reading_job(options, screen, options.sources, columns=chosen_columns(options))
     columns = profile.table.to_pylist()
     if options.only is not None:
         columns = [item for item, fact in zip(columns, profile.facts, strict=True) if find_kind(fact) in options.only]

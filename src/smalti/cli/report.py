@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+import smalti
 from smalti.cli.arguments import add_files, add_output
-from smalti.cli.inputs import STANDARD_INPUT, is_mosaic, local_paths, shown_paths
+from smalti.cli.inputs import STANDARD_INPUT, local_paths, open_table, shown_paths
 from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
-from smalti.io.locations import locate
-from smalti.report import write_report
+from smalti.io import locate, open_sink
+from smalti.io.sinks import finish_with
+from smalti.report.page import render_report, render_table
 from smalti.table.names import is_glob
 
 
@@ -47,22 +50,30 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
     if not options.overwrite and location.exists():
         raise FileExistsError(17, "exists; --overwrite replaces it", options.output)
     with local_paths(options.files, options.source_format) as (paths, source_format):
-        source = paths[0] if len(paths) == 1 else paths
-        if options.values or not is_mosaic(paths, source_format):
+        page = None if options.values else _drawn(paths, source_format)
+        if page is not None:
+            finish_with(open_sink(options.output), page.encode())
+        else:
             from smalti import jobs
 
             with job_progress(screen.err) as progress:
                 jobs.profile(
-                    source,
+                    paths[0] if len(paths) == 1 else paths,
                     html=options.output,
                     overwrite=options.overwrite,
                     progress=progress,
                     source_format=source_format,
                 )
-        else:
-            write_report(source, options.output)
     written = location.info().size
-    if options.json:
-        screen.json({"file": shown_paths(options.files), "page": options.output, "size": written})
-    else:
-        screen.lines([f"wrote {printable(options.output)} ({size(written)})"])
+    document = {"file": shown_paths(options.files), "page": options.output, "size": written}
+    screen.show(document, [f"wrote {printable(options.output)} ({size(written)})"])
+
+
+def _drawn(paths: Sequence[str], source_format: str | None) -> str | None:
+    """The page of Mosaic files; None for others, whose page has their values only."""
+    with open_table(paths, source_format) as opened:
+        if isinstance(opened, smalti.MosaicFile):
+            return render_report(opened, shown_paths(paths))
+        if isinstance(opened, smalti.MosaicDataset):
+            return render_table(shown_paths(paths), opened.locations)
+    return None

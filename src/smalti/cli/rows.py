@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from smalti.file.streams import Scannable
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
-from smalti.progress import Listener, ProgressBar
+from smalti.progress import ProgressBar
 
 if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset
@@ -83,24 +83,21 @@ arguments_count = adding(add_files, add_where, add_output)
 
 
 def run_head(options: argparse.Namespace, screen: Screen) -> None:
+    limit, rows = _limit(options), options.rows
     with open_table(options.files, options.source_format) as table:
-        columns, condition = _chosen(options, table)
-        limit = _limit(options)
-        many = _as_dataset(table)
-        if options.rows is not None:
-            limit = MAX_VERTICAL if options.vertical else None
-        elif many is not None and limit is not None:
-            columns, total = _shown(options, screen, columns, partial(many.names_of_file, 0))
+        many = None if limit is None or rows is not None else _as_dataset(table)
+        columns, total, condition = _chosen(options, screen, table, None if many is None else 0)
+        if many is not None and limit is not None:  # Only the files that have these rows are opened.
             first = many.head(limit, columns, condition)
             show_rows(options, screen, first.to_batches(), first.schema, total)
             return
-        columns, total = _shown(options, screen, columns, lambda: table.column_names)
         schema = table.scan(columns, condition).schema
+        step = max(1, CELLS_AT_ONCE // max(1, len(schema)))
         # Rows on the same terminal show the progress themselves.
         with ProgressBar(screen.err) as show:
-            listener = None if screen.is_terminal else show
-            batches = limited_batches(table, columns, condition, limit, listener, options.rows)
-            show_rows(options, screen, batches, schema, total)
+            progress = None if screen.is_terminal else show
+            scan = table.scan(columns, condition, batch_size=step, progress=progress, rows=rows)
+            show_rows(options, screen, first_rows(scan.to_batches(), limit), schema, total)
 
 
 run_cat = run_head  # they differ only in how many rows they show by default
@@ -108,21 +105,17 @@ run_cat = run_head  # they differ only in how many rows they show by default
 
 def run_tail(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
-        columns, condition = _chosen(options, table)
-        many = _as_dataset(table)
-        names = (lambda: table.column_names) if many is None else partial(many.names_of_file, -1)
-        columns, total = _shown(options, screen, columns, names)
-        rows = table.tail(_limit(options) or 0, columns, condition)
-        show_rows(options, screen, rows.to_batches(), rows.schema, total)
+        columns, total, condition = _chosen(options, screen, table, -1)
+        found = table.tail(_limit(options) or 0, columns, condition)
+        show_rows(options, screen, found.to_batches(), found.schema, total)
 
 
 def run_sample(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
-        columns, condition = _chosen(options, table)
-        columns, total = _shown(options, screen, columns, lambda: table.column_names)
+        columns, total, condition = _chosen(options, screen, table)
         limit = _limit(options)
-        rows = table.sample(table.num_rows if limit is None else limit, columns, condition, seed=options.seed)
-        show_rows(options, screen, arrow_batches(rows), rows.schema, total)
+        found = table.sample(table.num_rows if limit is None else limit, columns, condition, seed=options.seed)
+        show_rows(options, screen, arrow_batches(found), found.schema, total)
 
 
 def _as_dataset(table: Scannable) -> MosaicDataset | None:
@@ -131,23 +124,14 @@ def _as_dataset(table: Scannable) -> MosaicDataset | None:
     return table if module is not None and isinstance(table, module.MosaicDataset) else None
 
 
-def _shown(
-    options: argparse.Namespace, screen: Screen, columns: list[str] | None, names: Callable[[], Sequence[str]]
-) -> tuple[list[str] | None, int | None]:
-    """The columns that are read, and how many there are if some have no room on the screen and so are not read.
+def _chosen(
+    options: argparse.Namespace, screen: Screen, table: Scannable, file: int | None = None
+) -> tuple[list[str] | None, int | None, Any]:
+    """The columns to read, how many there are if some have no room on the screen and so are not read, the condition.
 
-    A table whose columns all fit is read without naming them: its files may have different ones.
+    A table whose columns all fit is read without naming them: its files may have different ones. With `file`, the
+    names in this one of its files count.
     """
-    if options.json or options.csv or options.vertical or screen.markdown:
-        return columns, None
-    every = names() if columns is None else columns
-    # The first column is shown even if its name is longer than a line.
-    fitting = may_fit(every, screen.width) or every[:1]
-    return (columns, None) if len(fitting) == len(every) else (list(fitting), len(every))
-
-
-def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | None, Any]:
-    """The columns and the condition that are asked for."""
     columns = None
     condition = None if options.where is None else _condition(options.where, table)
     if options.columns:
@@ -155,7 +139,15 @@ def _chosen(options: argparse.Namespace, table: Scannable) -> tuple[list[str] | 
         if not {piece for pattern in options.columns for piece in (pattern, *pattern.split(","))} <= set(names):
             names = [*names, *field_paths(table.schema)]  # a field of a struct, maybe
         columns = select_columns(names, options.columns)
-    return columns, condition
+    if options.json or options.csv or options.vertical or screen.markdown:
+        return columns, None, condition
+    every: Sequence[str] | None = columns
+    if every is None:
+        many = None if file is None else _as_dataset(table)
+        every = table.column_names if many is None or file is None else many.names_of_file(file)
+    # The first column is shown even if its name is longer than a line.
+    fitting = may_fit(every, screen.width) or every[:1]
+    return (columns, None, condition) if len(fitting) == len(every) else (list(fitting), len(every), condition)
 
 
 def _condition(text: str, table: Scannable) -> Any:
@@ -177,9 +169,9 @@ def _condition(text: str, table: Scannable) -> Any:
 
 
 def _limit(options: argparse.Namespace) -> int | None:
-    if not options.vertical:
-        return None if options.n is None else int(options.n)
-    return MAX_VERTICAL if options.n is None else min(MAX_VERTICAL, options.n)
+    """The most rows to show; `--rows` chooses them in the place of `-n`."""
+    limit: int | None = None if getattr(options, "rows", None) is not None else options.n
+    return limit if not options.vertical else MAX_VERTICAL if limit is None else min(MAX_VERTICAL, limit)
 
 
 def show_rows(
@@ -203,24 +195,6 @@ def show_rows(
         screen.lines(row_table(batches, schema, room, screen.table, total, choose))
 
 
-def _step(table: Scannable, columns: Sequence[str] | None, condition: Any) -> int:
-    width = len(table.scan(None, condition).schema) if columns is None else len(columns)
-    return max(1, CELLS_AT_ONCE // max(1, width))
-
-
-def limited_batches(
-    table: Scannable,
-    columns: list[str] | None,
-    condition: Any,
-    limit: int | None,
-    progress: Listener | None = None,
-    rows: slice | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `limit` rows in all; row groups after the last one needed are not read."""
-    scan = table.scan(columns, condition, batch_size=_step(table, columns, condition), progress=progress, rows=rows)
-    return first_rows(scan.to_batches(), limit)
-
-
 def run_count(options: argparse.Namespace, screen: Screen) -> None:
     with open_table(options.files, options.source_format) as table:
         if options.where is None:
@@ -230,7 +204,4 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
                 matching = table.scan([], _condition(options.where, table), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
             total = table.count_rows() if options.json else 0
-    if options.json:
-        screen.json({"file": shown_paths(options.files), "rows": rows, "of": total})
-    else:
-        screen.lines([str(rows)])
+    screen.show({"file": shown_paths(options.files), "rows": rows, "of": total}, [str(rows)])

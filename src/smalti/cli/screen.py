@@ -24,11 +24,17 @@ class Screen:
     """Standard output and error of one command.
 
     With `pager`, output that is longer than the terminal goes through a pager; with `markdown`, tables are printed as
-    Markdown, as wide as their content.
+    Markdown, as wide as their content; with `as_json`, what `show` is given is printed as JSON.
     """
 
     def __init__(
-        self, out: TextIO | None = None, err: TextIO | None = None, *, pager: bool = True, markdown: bool = False
+        self,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        *,
+        pager: bool = True,
+        markdown: bool = False,
+        as_json: bool = False,
     ) -> None:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
@@ -37,6 +43,7 @@ class Screen:
         #: Characters that fit a line of the terminal, or of a table that is printed elsewhere.
         self.width = max(40, size.columns)
         self.markdown = markdown
+        self.as_json = as_json
         #: `width` on a terminal; None in a pipe, where tables are as wide as their content.
         self.room = self.width if self.is_terminal and not markdown else None
         self.colour = wants_colour(self.is_terminal) and not markdown
@@ -52,6 +59,13 @@ class Screen:
     def painted(self, text: str, code: str) -> str:
         """Text in a colour, if the terminal wants colours."""
         return painted(text, code) if self.colour else text
+
+    def show(self, document: Any, lines: Iterable[str]) -> None:
+        """Print what was found: as one JSON document if that was asked for, otherwise as lines, which may be lazy."""
+        if self.as_json:
+            self.json(document)
+        else:
+            self.lines(lines)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines, paged if they do not fit a terminal."""

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import Any
-
-import pyarrow as pa
 
 from smalti.cli.arguments import add_format
 from smalti.cli.inputs import open_table
@@ -36,7 +33,7 @@ def run_sql(options: argparse.Namespace, screen: Screen) -> None:
         }
         reader = opened.enter_context(query_reader(options.query, **tables))
         if reader is not None:
-            show_rows(options, screen, _unique_names(reader), _unique_schema(reader.schema))
+            show_rows(options, screen, reader, reader.schema)
 
 
 def named_tables(arguments: list[str]) -> dict[str, list[str]]:
@@ -62,28 +59,3 @@ def named_tables(arguments: list[str]) -> dict[str, list[str]]:
                 raise MosaicError("this name is no table name", path=path, expected=f"such as t={path}")
         tables.setdefault(name, []).append(path)
     return tables
-
-
-def _unique_schema(schema: pa.Schema) -> pa.Schema:
-    """DuckDB allows several columns of one name, which JSON does not: the others get names that no column has.
-
-    Examples
-    --------
-    >>> _unique_schema(pa.schema([(name, pa.int8()) for name in ("a", "a", "a_1")])).names
-    ['a', 'a_2', 'a_1']
-    """
-    taken, seen = set(schema.names), set()
-    fields = []
-    for field in schema:
-        name, number = field.name, 0
-        while name in seen or (number and name in taken):
-            number += 1
-            name = f"{field.name}_{number}"
-        seen.add(name)
-        fields.append(field.with_name(name))
-    return pa.schema(fields)
-
-
-def _unique_names(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    schema = _unique_schema(reader.schema)
-    return (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)

@@ -8,17 +8,14 @@ from datetime import timedelta
 
 from smalti.cli.arguments import add_output, byte_count
 from smalti.cli.job_arguments import (
-    REPLACING,
     add_engine,
     add_replacing,
     add_snapshot,
-    called_on,
-    given,
     print_summary,
+    run_job,
+    run_reading_job,
     split_names,
-    writer_options,
 )
-from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable
 from smalti.cli.screen import Screen
 from smalti.errors import without_secrets
@@ -30,7 +27,8 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     about = "how large files should get, such as 1G (default 256M)"
     parser.add_argument("--target-file-bytes", type=byte_count, metavar="SIZE", help=about)
     about = "sort the rows of each new file by these columns, separated by commas"
-    parser.add_argument("--sort-by", metavar="NAMES", help=about)
+    parser.add_argument("--sort-by", type=split_names, metavar="NAMES", help=about)
+    parser.set_defaults(resume=True)
     add_replacing(parser)
     add_output(parser)
 
@@ -38,20 +36,11 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
 def run_compact(options: argparse.Namespace, screen: Screen) -> None:
     from smalti import jobs
 
-    keys, more = split_names(options.sort_by and [options.sort_by]), given(options, *REPLACING, "target_file_bytes")
-    with job_progress(screen.err, resumes=True) as progress:
-        summary = jobs.compact(
-            options.source,
-            options.target,
-            sort_by=keys or None,
-            options=writer_options(options),
-            progress=progress,
-            **more,
-        )
-    if not options.json and not summary.splits:
+    summary = run_job(options, screen, jobs.compact)
+    if options.json or summary.splits:
+        print_summary(screen, summary)
+    else:
         screen.lines([f"nothing to do: the files of {printable(summary.source)} are as large as they should be"])
-        return
-    print_summary(options, screen, summary)
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
@@ -65,10 +54,9 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.inputs import local_paths
 
-    with local_paths(options.sources, "mosaic") as (paths, _), job_progress(screen.err) as progress:
-        module, source, more = called_on(options, paths)
-        report = module.verify(source, progress=progress, **given(options, "engine"), **more)
-    print_summary(options, screen, report)
+    with local_paths(options.sources, "mosaic") as (paths, _):
+        report = run_reading_job(options, screen, paths)
+    print_summary(screen, report)
     return 0 if report.ok else 1
 
 
@@ -101,7 +89,5 @@ def run_clean(options: argparse.Namespace, screen: Screen) -> None:
     if not locate(options.table).is_directory():
         raise NotADirectoryError(20, "No such directory", options.table)
     removed = jobs.clean(options.table, options.older_than)
-    if options.json:
-        screen.json({"table": without_secrets(options.table), "removed": removed})
-    else:
-        screen.lines([f"removed {printable(name)}" for name in removed] or ["nothing to remove"])
+    document = {"table": without_secrets(options.table), "removed": removed}
+    screen.show(document, [f"removed {printable(name)}" for name in removed] or ["nothing to remove"])

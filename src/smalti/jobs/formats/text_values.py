@@ -127,8 +127,9 @@ def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
 
 
 def csv_header(names: Sequence[str]) -> str:
-    """The first line of CSV."""
-    return ",".join(_quoted(pa.array(names, pa.large_string())).to_pylist())
+    """The first line of CSV, with the names that columns have in JSON."""
+    taken: set[str] = set()
+    return ",".join(_quoted(pa.array([unique_name(name, taken) for name in names], pa.large_string())).to_pylist())
 
 
 def csv_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
