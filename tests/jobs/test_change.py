@@ -539,7 +539,7 @@ def test_resumed_where_the_data_is_a_path(tmp_path: Path, monkeypatch: pytest.Mo
         return real(*arguments, **named)
 
     monkeypatch.setattr(change_task, "rewrite_file", failing)
-    with pytest.raises(OSError, match="the table is as it was, and what is finished stays in"):
+    with pytest.raises(OSError, match="nothing was changed, and what is finished stays in"):
         jobs.add_columns(root, data, on="id", workers=1)
     assert "x" not in smalti.dataset(root).schema.names
     report = jobs.add_columns(root, data, on="id", workers=1)

@@ -1,32 +1,32 @@
-"""Changes of columns, file by file: columns go, get other names or another order, or new values for all rows."""
+"""Changes of columns, file by file: columns go, get other names or another order, or new values in all rows or some."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
-from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function
-from smalti.jobs.change_plan import Action, KnownPlans, plan_columns
-from smalti.jobs.change_task import FilePlan, TableFile, one_batch
+from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, replaced_rows
+from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns, plan_update
+from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
 from smalti.jobs.keys import comparable
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.types import compared_type
+from smalti.predicate import Outcome
 
 
 @dataclass(frozen=True)
-class ArrangedColumns:
+class ArrangedColumns(FileChange):
     """Columns are dropped, renamed or put in another order. No value is read."""
 
     drop: frozenset[str] = frozenset()
     rename: Mapping[str, str] = field(default_factory=dict)
     first: tuple[str, ...] = ()
-    follows_additions: bool = True
     known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
 
     @property
@@ -36,39 +36,91 @@ class ArrangedColumns:
     def plan(self, file: TableFile) -> FilePlan:
         make = partial(plan_columns, drop=self.drop, rename=self.rename, first=self.first)
         columns = self.known.plan(file.opened.schema, make)
-        is_same = columns.is_same(file.opened.schema)
-        actions = [Action.COPY for _ in file.groups]
-        return FilePlan(columns, actions, counts={"rows": 0 if is_same else file.opened.num_rows}, is_unchanged=is_same)
+        rows = 0 if columns.is_same(file.opened.schema) else file.opened.num_rows
+        return FilePlan(columns, [Action.COPY for _ in file.groups], counts={"rows": rows})
+
+
+class Matches(NamedTuple):
+    """The rows of a row group that get values, or go; `mask` is None if all do, or none."""
+
+    outcome: Outcome
+    mask: Any = None
+    #: Rows for which the condition is null.
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, mask: Any) -> Matches:
+        """The rows for which a mask is true."""
+        count = mask.true_count
+        outcome = Outcome.NONE if not count else Outcome.ALL if count == len(mask) else Outcome.SOME
+        return cls(outcome, mask.fill_null(False), mask.null_count)
+
+    def count(self, rows: int) -> int:
+        if self.outcome is Outcome.SOME:
+            return int(self.mask.true_count)
+        return rows if self.outcome is Outcome.ALL else 0
+
+
+def counts_of(file: TableFile, matches: Sequence[Matches]) -> dict[str, int]:
+    """What the report says of rows that match."""
+    rows = sum(each.count(file.num_rows(group)) for group, each in enumerate(matches))
+    return {"rows": rows, "rows_unknown": sum(each.unknown for each in matches)}
+
+
+#: Returns the new values of columns of a row group, for the rows that match.
+Compute = Callable[[int, Sequence[pa.Field], Matches], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class FileValues:
+    """New values in one file; they are computed when their row group has its turn.
+
+    Attributes
+    ----------
+    compute : callable
+    matches : sequence of Matches, optional
+        The rows of each row group that get values, by default all.
+    counts : mapping of str to int
+    matched : pyarrow.Array, optional
+        As in `FilePlan`.
+    added : callable, optional
+        Returns rows that become further row groups, in the schema of the file.
+    """
+
+    compute: Compute
+    matches: Sequence[Matches] | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    matched: Any = None
+    added: Callable[[pa.Schema], Iterable[pa.Table]] | None = None
 
 
 class ValueSource(Protocol):
-    """Where the values of new columns come from."""
+    """Where new values come from."""
 
     @property
     def follows_additions(self) -> bool:
         """Whether they can be had for files that were added since the plan."""
 
-    def of_file(self, file: TableFile) -> ValuesOfFile:
-        """What is known before the row groups of a file are written."""
-
-
-class ValuesOfFile(Protocol):
-    """The values of new columns in one file."""
-
-    @property
-    def unmatched(self) -> int:
-        """How many rows have no row of the data."""
-
-    def of_group(self, group: int, schema: pa.Schema) -> pa.Table | pa.RecordBatch:
-        """The new columns of a row group."""
+    def of_file(self, file: TableFile) -> FileValues:
+        """Find out which rows of a file get values."""
 
 
 @dataclass(frozen=True)
-class NewColumns:
-    """Columns get values for all rows: new columns, or columns that exist, with a new type if it differs."""
+class ChangedValues(FileChange):
+    """Columns get values, in all rows or in those that the source of the values finds.
+
+    Attributes
+    ----------
+    fields : tuple of pyarrow.Field
+    values : ValueSource
+    replaces : bool
+        Whether the columns become these fields in every file, because they are new or get another type. Otherwise a
+        file in which no row gets a value stays as it is.
+    """
 
     fields: tuple[pa.Field, ...]
     values: ValueSource
+    replaces: bool = False
     changes_columns: bool = False
     known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
 
@@ -77,15 +129,62 @@ class NewColumns:
         return self.values.follows_additions
 
     def plan(self, file: TableFile) -> FilePlan:
-        columns = self.known.plan(file.opened.schema, partial(plan_columns, fields=self.fields))
-        of_file = self.values.of_file(file)
-        schema = pa.schema(self.fields)
-        return FilePlan(
-            columns,
-            [Action.ENCODE for _ in file.groups],
-            lambda group: of_file.of_group(group, schema),
-            counts={"rows": file.opened.num_rows, "unmatched": of_file.unmatched},
-        )
+        found = self.values.of_file(file)
+        matches = found.matches
+        if matches is None:
+            is_wanted = [self.replaces or file.num_rows(group) for group in file.groups]
+            matches = [Matches(Outcome.ALL if each else Outcome.NONE) for each in is_wanted]
+        outcomes = [each.outcome for each in matches]
+        if self.replaces:
+            columns = self.known.plan(file.opened.schema, partial(plan_columns, fields=self.fields))
+        else:
+            columns = columns_to_fit(file, self.fields if {*outcomes} - {Outcome.NONE} else ())
+
+        def fresh(group: int) -> pa.Table:
+            is_found = outcomes[group] is not Outcome.NONE
+            names = [each.name for each in self.fields] if is_found else columns.encoded
+            fields = [columns.schema.field(name) for name in names]
+            return fresh_columns(file, group, fields, matches[group], found.compute)
+
+        counts = {**counts_of(file, matches), **found.counts}
+        counts["rows"] += counts.get("rows_inserted", 0)
+        added = None if found.added is None else found.added(columns.schema)
+        actions = plan_update(outcomes, columns)
+        return FilePlan(columns, actions, fresh, added, counts, found.matched, len(self.fields))
+
+
+def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
+    """The columns of a file in which some columns get values: those that it lacks, or has in another type, are new."""
+    schema, known = file.opened.schema, {field.name: field for field in file.opened.schema}
+    pairs = [(each, known.get(each.name)) for each in fields]
+    # A column may be null in other files, and so it may get nulls in this one.
+    loose = {each.name for each, old in pairs if each.nullable and old is not None and not old.nullable}
+    if loose:
+        kept = [field.with_nullable(True) if field.name in loose else field for field in schema]
+        schema = pa.schema(kept).with_metadata(schema.metadata or {})
+    return plan_columns(schema, fields=[each for each, old in pairs if old is None or old.type != each.type])
+
+
+#: How many columns are read and computed at a time, so that old and new values of few of them are in memory together.
+_COLUMNS_AT_A_TIME = 256
+
+
+def fresh_columns(
+    file: TableFile, group: int, fields: Sequence[pa.Field], found: Matches, compute: Compute
+) -> pa.Table:
+    """Columns of a row group with new values in the rows that match, and their old ones in the others."""
+    if found.outcome is Outcome.ALL:
+        return pa.table(list(compute(group, fields, found)), schema=pa.schema(fields))
+    arrays: list[Any] = []
+    for start in range(0, len(fields), _COLUMNS_AT_A_TIME):
+        some = fields[start : start + _COLUMNS_AT_A_TIME]
+        old = file.read([each.name for each in some], group).columns
+        is_same = found.outcome is Outcome.NONE
+        arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found), some)
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
+# --- where values come from -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -95,21 +194,15 @@ class AlignedValues:
     chunks: tuple[Chunk, ...]
     follows_additions: bool = False
 
-    def of_file(self, file: TableFile) -> ValuesOfFile:
-        starts = [0, *accumulate(file.num_rows(group) for group in file.groups)]
-        return _AlignedFile(self.chunks[file.index], starts)
+    def of_file(self, file: TableFile) -> FileValues:
+        starts = list(accumulate((file.num_rows(group) for group in file.groups), initial=0))
 
+        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+            schema = pa.schema(fields)
+            rows = self.chunks[file.index].read(schema.names).slice(starts[group], file.num_rows(group))
+            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema).columns
 
-@dataclass(frozen=True)
-class _AlignedFile:
-    chunk: Chunk
-    starts: Sequence[int]
-    unmatched: int = 0
-
-    def of_group(self, group: int, schema: pa.Schema) -> pa.Table:
-        start, end = self.starts[group], self.starts[group + 1]
-        rows = self.chunk.read(schema.names).slice(start, end - start)
-        return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema)
+        return FileValues(compute)
 
 
 @dataclass(frozen=True)
@@ -119,19 +212,13 @@ class JoinedValues:
     rows: KeyedRows
     follows_additions: bool = True
 
-    def of_file(self, file: TableFile) -> ValuesOfFile:
-        found = find_rows(file, self.rows, [True for _ in file.groups])
-        return _JoinedFile(self.rows, found, sum(each.null_count for each in found))
+    def of_file(self, file: TableFile) -> FileValues:
+        numbers = find_rows(file, self.rows, [True for _ in file.groups])
 
+        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+            return self.rows.gather(numbers[group], fields)
 
-@dataclass(frozen=True)
-class _JoinedFile:
-    rows: KeyedRows
-    found: Sequence[Any]
-    unmatched: int
-
-    def of_group(self, group: int, schema: pa.Schema) -> pa.Table:
-        return pa.table(self.rows.gather(self.found[group], list(schema)), schema=schema)
+        return FileValues(compute, counts={"rows_unmatched": sum(each.null_count for each in numbers)})
 
 
 def find_rows(file: TableFile, rows: KeyedRows, is_asked: Sequence[bool]) -> list[Any]:
@@ -162,22 +249,15 @@ class ComputedValues:
     columns: tuple[str, ...]
     follows_additions: bool = True
 
-    def of_file(self, file: TableFile) -> ValuesOfFile:
-        return _ComputedFile(self, file)
+    def of_file(self, file: TableFile) -> FileValues:
+        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+            schema, made = pa.schema(fields), call_function(self.function, file.read(self.columns, group))
+            if set(made.column_names) != set(schema.names):
+                raise SchemaError(
+                    "the function has returned other columns than for the first rows",
+                    found=sorted(made.column_names),
+                    expected=sorted(schema.names),
+                )
+            return adapt_batch(one_batch(made), schema).columns
 
-
-@dataclass(frozen=True)
-class _ComputedFile:
-    values: ComputedValues
-    file: TableFile
-    unmatched: int = 0
-
-    def of_group(self, group: int, schema: pa.Schema) -> pa.RecordBatch:
-        made = call_function(self.values.function, self.file.read(self.values.columns, group))
-        if set(made.column_names) != set(schema.names):
-            raise SchemaError(
-                "the function has returned other columns than for the first rows",
-                found=sorted(made.column_names),
-                expected=sorted(schema.names),
-            )
-        return adapt_batch(one_batch(made), schema)
+        return FileValues(compute)

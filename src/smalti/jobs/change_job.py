@@ -7,10 +7,9 @@ is tried again. If they have replaced files that this job has changed, the job r
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypedDict
@@ -22,22 +21,26 @@ from smalti.file.writer import write_table
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
 from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
-from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor
+from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor, run_tasks
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.source_files import fingerprint
 from smalti.jobs.staging import Staging, job_digest
-from smalti.jobs.summary import ChangeReport, JobError, SplitResult
-from smalti.jobs.target import Target
+from smalti.jobs.summary import ChangeReport, SplitResult
+from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, read_again
-from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import JOBS, new_token, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError
 from smalti.table.snapshot import ReadSettings, Snapshot
 
+#: What the results of tasks count, by the names that the report has for it.
+_COUNTS = (
+    *("rows", "files", "row_groups", "bytes_copied", "bytes_encoded"),
+    *("rows_unknown", "rows_unmatched", "rows_updated", "rows_inserted", "null_keys"),
+)
 #: How often files that other jobs have added are changed, too, before the table counts as too busy.
 _MAX_ROUNDS = 20
 _PAIMON = (
@@ -134,7 +137,7 @@ class OpenTable:
 #: Makes the change, when the table is known.
 Prepare = Callable[[OpenTable], FileChange]
 #: Writes further files when all files were changed: returns them, and what the report counts.
-Finish = Callable[[OpenTable, ChangeSettings, Sequence[SplitResult], Meter], Sequence[SplitResult]]
+Finish = Callable[[OpenTable, ChangeSettings, Sequence[SplitResult]], Sequence[SplitResult]]
 
 
 def run_change(
@@ -206,21 +209,13 @@ def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
 
 def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:
     location = locate(table, filesystem).absolute()
-    if location.is_file():
-        if location.is_local:
-            location = Location(location.filesystem, str(follow_links(location.path)))
-        target = Target(location, FORMATS["mosaic"], FILE_SUFFIX, is_file=True)
-        refuse_writing(target.root)
-        return target, list_files(location, globs=False)
-    CommitLog(location).refuse_pending()
-    if not location.exists():
-        raise FileNotFoundError(2, "No such file or directory", location.path)
-    listing = list_table(location)
-    if not listing.files:
-        raise FileNotFoundError(2, f"No {FILE_SUFFIX} files", location.path)
-    target = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
-    target.refuse_same(listing)
-    return target, listing
+    if not location.is_file():
+        return find_table(location)
+    if location.is_local:
+        location = Location(location.filesystem, str(follow_links(location.path)))
+    target = Target(location, FORMATS["mosaic"], FILE_SUFFIX, is_file=True)
+    refuse_writing(target.root)
+    return target, list_files(location, globs=False)
 
 
 class _Runner:
@@ -249,9 +244,10 @@ class _Runner:
             table.is_single,
         )
         listing, conflict = table.listing, None
+        done = {} if self._run.dry_run else table.staging.finished_splits().get(0, {})
         for _ in range(_MAX_ROUNDS):
-            self._change_files(settings, listing, is_first=conflict is None)
-            more = [] if self._finish is None else list(self._run_finish(settings))
+            self._change_files(settings, listing, done)
+            more = [] if self._finish is None else self._finish(table, settings, list(self._results.values()))
             report = self._report(more)
             if self._run.dry_run:
                 return report
@@ -262,13 +258,13 @@ class _Runner:
                 conflict = error
                 if not change.follows_additions:
                     raise
-                listing = list_table(table.target.location)
+                listing, done = list_table(table.target.location), {}
         assert conflict is not None
         raise conflict
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
-    def _change_files(self, settings: ChangeSettings, listing: Listing, *, is_first: bool) -> None:
+    def _change_files(self, settings: ChangeSettings, listing: Listing, done: Mapping[int, SplitResult]) -> None:
         """Run a task for each file that had none yet, and forget files that have gone."""
         ids = {self._relative(listing, file): file for file in listing.files}
         for name in [name for name, id_ in self._seen.items() if name not in ids or id_.is_other(ids[name].id)]:
@@ -279,39 +275,19 @@ class _Runner:
                     found=name,
                 )
             del self._seen[name], self._results[name]
-        done = self._table.staging.finished_splits().get(0, {}) if is_first and not self._run.dry_run else {}
-        tasks, waiting = [], []
         unseen = ((name, file) for name, file in ids.items() if name not in self._seen)
-        for number, (name, file) in enumerate(unseen, self._num_tasks):
-            task = FileTask(number, file, name)
-            tasks.append(task)
-            self._seen[name] = file.id
-            if number in done:
-                self._results[name] = done[number]
-            else:
-                waiting.append(task)
+        tasks = [FileTask(number, file, name) for number, (name, file) in enumerate(unseen, self._num_tasks)]
         # A number never comes back, not even that of a file that is forgotten: what tasks stage is called after it.
         self._num_tasks += len(tasks)
-        self._resumed += len(tasks) - len(waiting)
+        done = {number: result for number, result in done.items() if number < len(tasks)}
+        self._resumed += len(done)
+        self._seen |= {task.relative: task.file.id for task in tasks}
         meter = Meter(self._job, len(tasks), sum(task.num_bytes for task in tasks), self._run.progress)
-        if len(waiting) < len(tasks):
-            meter.add(0, sum(task.num_bytes for task in tasks if task not in waiting), len(tasks) - len(waiting))
+        meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
         if not self._table.is_single:
             settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
-        failure = None
-        with closing(self._table.executor.run(partial(change_file, settings), waiting, meter)) as results:
-            for index, result in results:
-                if isinstance(result, MosaicError):
-                    failure = result
-                    break
-                self._results[waiting[index].relative] = result
-        if failure is not None:
-            raise failure
-
-    def _run_finish(self, settings: ChangeSettings) -> Sequence[SplitResult]:
-        assert self._finish is not None
-        meter = Meter(self._job, 0, 0, None)
-        return self._finish(self._table, settings, list(self._results.values()), meter)
+        results = run_tasks(self._table.executor, partial(change_file, settings), tasks, meter, done)
+        self._results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
 
     def _relative(self, listing: Listing, file: FoundFile) -> str:
         return self._table.target.location.name if self._table.is_single else listing.relative(file)
@@ -320,24 +296,11 @@ class _Runner:
 
     def _report(self, more: Sequence[SplitResult]) -> ChangeReport:
         results = [*self._results.values(), *more]
-
-        def total(key: str) -> int:
-            return sum(result.counts.get(key, 0) for result in results)
-
         return ChangeReport(
             self._job,
             self._table.executor.name,
             self._table.target.location.path,
-            rows=total("rows"),
-            files=total("files"),
-            row_groups=total("row_groups"),
-            bytes_copied=total("bytes_copied"),
-            bytes_encoded=total("bytes_encoded"),
-            rows_unknown=total("unknown"),
-            rows_unmatched=total("unmatched"),
-            rows_updated=total("updated"),
-            rows_inserted=total("inserted"),
-            null_keys=total("null_keys"),
+            **{name: sum(result.counts.get(name, 0) for result in results) for name in _COUNTS},
             total_files=len(self._seen),
             dry_run=self._run.dry_run,
             resumed_files=self._resumed,
@@ -402,38 +365,18 @@ class _Runner:
     @contextmanager
     def errors(self, *, is_resumable: bool) -> Iterator[None]:
         """Say which table an error is about, and what has become of the work."""
-        table, staging = self._table.target.location.path, self._table.staging.directory
+        target = self._table.target
         try:
             yield
-        except ReplacedError as error:
-            raise ConflictError(
-                "another job has replaced or removed a file of the table; nothing was changed. Run this job again",
-                path=table,
-                found=error.place.get("path"),
-            ) from error
-        except FileNotFoundError as error:
-            self._explain_conflict(error)
-            if str(error.filename).startswith(staging.path):
-                raise staged_error(error.filename) from error
+        except (OSError, MosaicError) as error:
+            change = target.change("replace", self._seen)
+            target.explain(error, self._table.staging, change, is_resumable=is_resumable)
+            if isinstance(error, ReplacedError):
+                raise ConflictError(
+                    "another job has replaced or removed a file of the table; nothing was changed. Run this job again",
+                    path=target.location.path,
+                    found=error.place.get("path"),
+                ) from error
+            if isinstance(error, MosaicError):
+                raise error.locate(path=target.location.path) from None
             raise
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                kept = f", and what is finished stays in {staging.path} for the next run, or until the table is cleaned"
-                reason = f"{error.strerror}; the table is as it was{kept if is_resumable else ''}"
-                raise OSError(error.errno, reason, error.filename or table) from error
-            raise
-        except JobError:
-            raise
-        except MosaicError as error:
-            if not isinstance(error, ConflictError):
-                self._explain_conflict(error)
-            raise error.locate(path=table) from None
-
-    def _explain_conflict(self, error: Exception) -> None:
-        """Perhaps what went wrong is that another job has replaced or removed files meanwhile."""
-        if self._table.is_single or not self._seen:
-            return
-        try:
-            replace(self._table.target.change("replace", self._seen), seen=None).refuse_conflict()
-        except ConflictError as conflict:
-            raise conflict.locate(path=self._table.target.location.path) from error

@@ -5,7 +5,7 @@ A condition has three answers, and a row is changed where it is true. Rows for w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -14,32 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
-from smalti.jobs.change_columns import find_rows
-from smalti.jobs.change_data import Chunk, KeyedRows, replaced_rows
-from smalti.jobs.change_plan import Action, ColumnPlan, plan_columns, plan_delete, plan_update
-from smalti.jobs.change_task import FilePlan, TableFile, one_batch
+from smalti.jobs.change_columns import FileValues, Matches, counts_of, find_rows
+from smalti.jobs.change_data import Chunk, KeyedRows
+from smalti.jobs.change_plan import plan_columns, plan_delete
+from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
 from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.arrays import as_compared, filter_rows
 from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
 from smalti.predicate.tree import And, Compare, Constant
 from smalti.table.planning import has_types, leaf_of
-
-#: Returns the new values of columns of a row group, for the rows that match.
-Compute = Callable[[int, Sequence[pa.Field], "Matches"], list[Any]]
-
-
-class Matches(NamedTuple):
-    """The rows of a row group that a condition is true for; `mask` is None if it was not computed."""
-
-    outcome: Outcome
-    mask: Any = None
-    #: Rows for which the condition is null.
-    unknown: int = 0
-
-    def count(self, rows: int) -> int:
-        if self.outcome is Outcome.SOME:
-            return int(self.mask.true_count)
-        return rows if self.outcome is Outcome.ALL else 0
 
 
 @dataclass(frozen=True)
@@ -89,49 +72,31 @@ class Condition:
 
     def _read(self, file: TableFile, group: int) -> Matches:
         batch = file.read(self.columns, group)
-        if not batch.num_rows:
-            return Matches(Outcome.NONE)
         names = list(self.filter_.columns)
         compared = [as_compared(leaf_of(batch, name)) for name in names]
         by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-        mask: Any = match_mask(by_itself, self.filter_)
-        count, unknown = mask.true_count, mask.null_count
-        outcome = Outcome.NONE if not count else Outcome.ALL if count == len(mask) else Outcome.SOME
-        return Matches(outcome, mask.fill_null(False), unknown)
+        return Matches.of(match_mask(by_itself, self.filter_))
 
 
 def _owner(path: str, columns: Sequence[str]) -> str:
     return next(name for name in columns if path.startswith(f"{name}."))
 
 
-def all_rows(file: TableFile) -> list[Matches]:
-    return [Matches(Outcome.ALL if file.num_rows(group) else Outcome.NONE) for group in file.groups]
-
-
-def _counts(file: TableFile, matches: Sequence[Matches]) -> dict[str, int]:
-    rows = sum(each.count(file.num_rows(group)) for group, each in enumerate(matches))
-    return {"rows": rows, "unknown": sum(each.unknown for each in matches)}
-
-
 @dataclass(frozen=True)
-class DeletedRows:
+class DeletedRows(FileChange):
     """Rows that match a condition go."""
 
     condition: Condition
-    follows_additions: bool = True
-    changes_columns: bool = False
 
     def plan(self, file: TableFile) -> FilePlan:
         matches = self.condition.matches(file)
-        actions = plan_delete([each.outcome for each in matches])
 
         def fresh(group: int) -> pa.RecordBatch:
             whole = one_batch(file.opened.row_group(group).read())
             return filter_rows(whole, pc.invert(matches[group].mask))
 
-        columns = plan_columns(file.opened.schema)
-        is_same = all(action is Action.COPY for action in actions)
-        return FilePlan(columns, actions, fresh, counts=_counts(file, matches), is_unchanged=is_same)
+        actions = plan_delete([each.outcome for each in matches])
+        return FilePlan(plan_columns(file.opened.schema), actions, fresh, counts=counts_of(file, matches))
 
 
 class Assignment(NamedTuple):
@@ -164,88 +129,39 @@ def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> Any:
 
 
 @dataclass(frozen=True)
-class UpdatedRows:
-    """Columns of rows that match a condition get other values. Without a condition all rows match."""
+class AssignedValues:
+    """Values and expressions for the rows that match a condition. Without a condition all rows match."""
 
     assignments: tuple[Assignment, ...]
     condition: Condition | None = None
     follows_additions: bool = True
-    changes_columns: bool = False
 
-    @cached_property
-    def _fields(self) -> dict[str, Assignment]:
-        return {each.field.name: each for each in self.assignments}
+    def of_file(self, file: TableFile) -> FileValues:
+        by_name = {each.field.name: each for each in self.assignments}
 
-    def plan(self, file: TableFile) -> FilePlan:
-        matches = all_rows(file) if self.condition is None else self.condition.matches(file)
-        columns = columns_to_fit(file, [each.field for each in self.assignments])
-        actions = plan_update([each.outcome for each in matches], columns)
-        is_same = all(each.outcome is Outcome.NONE for each in matches)
+        def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
+            values = []
+            for field in fields:
+                assignment = by_name[field.name]
+                inputs = file.read(assignment.columns or (), group)
+                if found.outcome is Outcome.SOME:
+                    count = found.mask.true_count
+                    inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, count)
+                values.append(assignment.compute(inputs))
+            return values
 
-        def fresh(group: int) -> pa.Table:
-            found = matches[group]
-            names = columns.encoded if found.outcome is Outcome.NONE else tuple(self._fields)
-            return fresh_columns(file, group, columns, names, found, partial(self._compute, file))
-
-        count = len(self.assignments)
-        return FilePlan(columns, actions, fresh, (), _counts(file, matches), None, is_same, count)
-
-    def _compute(self, file: TableFile, group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
-        values = []
-        for field in fields:
-            assignment = self._fields[field.name]
-            inputs = file.read(assignment.columns or (), group)
-            if found.outcome is Outcome.SOME:
-                count = found.mask.true_count
-                inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, count)
-            values.append(assignment.compute(inputs))
-        return values
-
-
-def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
-    """The columns of a file in which some columns get values: those that it lacks, or has in another type, are new."""
-    schema, known = file.opened.schema, {field.name: field for field in file.opened.schema}
-    pairs = [(each, known.get(each.name)) for each in fields]
-    # A column may be null in other files, and so it may get nulls in this one.
-    loose = {each.name for each, old in pairs if each.nullable and old is not None and not old.nullable}
-    if loose:
-        kept = [field.with_nullable(True) if field.name in loose else field for field in schema]
-        schema = pa.schema(kept).with_metadata(schema.metadata or {})
-    return plan_columns(schema, fields=[each for each, old in pairs if old is None or old.type != each.type])
-
-
-#: How many columns are read and computed at a time, so that old and new values of few of them are in memory together.
-_COLUMNS_AT_A_TIME = 256
-
-
-def fresh_columns(
-    file: TableFile, group: int, columns: ColumnPlan, names: Sequence[str], found: Matches, compute: Compute
-) -> pa.Table:
-    """Columns of a row group with new values in the rows that match, and their old ones in the others."""
-    schema = pa.schema([columns.schema.field(name) for name in names])
-    arrays: list[Any] = []
-    for start in range(0, len(schema), _COLUMNS_AT_A_TIME):
-        fields = list(schema)[start : start + _COLUMNS_AT_A_TIME]
-        wanted = [field.name for field in fields]
-        if found.outcome is Outcome.NONE:
-            arrays += file.read(wanted, group).columns
-            continue
-        new = compute(group, fields, found)
-        if found.outcome is Outcome.SOME:
-            new = replaced_rows(file.read(wanted, group).columns, found.mask, new, fields)
-        arrays += new
-    return pa.table(arrays, schema=schema)
+        return FileValues(compute, None if self.condition is None else self.condition.matches(file))
 
 
 @dataclass(frozen=True)
-class MergedRows:
-    """Rows that are found by keys get the values of the data, and rows of the data that are not found are added.
+class MergedValues:
+    """Values of the data for rows that are found by keys; rows of the data that are not found are added.
 
     Attributes
     ----------
     rows : KeyedRows
-    fields : tuple of pyarrow.Field
-        The columns that matching rows get from the data; none if they stay as they are.
+    updates : bool
+        Whether rows that are found get values, and do not stay as they are.
     inserts : bool
         Whether rows of the data that no row of the table matches are added.
     is_single : bool
@@ -253,52 +169,31 @@ class MergedRows:
     """
 
     rows: KeyedRows
-    fields: tuple[pa.Field, ...]
+    updates: bool
     inserts: bool
     is_single: bool = False
     follows_additions: bool = True
-    changes_columns: bool = False
 
     @cached_property
     def _bounds(self) -> Filter | None:
         """The condition that keys are within the bounds of those of the data, which rules out row groups."""
         return key_bounds(self.rows)
 
-    def plan(self, file: TableFile) -> FilePlan:
+    def of_file(self, file: TableFile) -> FileValues:
         numbers = find_rows(file, self.rows, self._may_match(file))
-        matches = []
-        for found in numbers:
-            mask = found.is_valid()
-            count = mask.true_count
-            outcome = Outcome.NONE if not count else Outcome.ALL if count == len(mask) else Outcome.SOME
-            matches.append(Matches(outcome, mask))
-        is_same = not self.fields or all(each.outcome is Outcome.NONE for each in matches)
-        columns = columns_to_fit(file, () if is_same else self.fields)
-        actions = [Action.COPY for _ in file.groups]
-        if not is_same:
-            actions = plan_update([each.outcome for each in matches], columns)
-        names = tuple(field.name for field in self.fields)
+        matches = [Matches.of(each.is_valid()) if self.updates else Matches(Outcome.NONE) for each in numbers]
 
         def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
             return self.rows.gather(numbers[group].filter(found.mask), fields)
 
-        def fresh(group: int) -> pa.Table:
-            found = matches[group]
-            wanted = columns.encoded if found.outcome is Outcome.NONE else names
-            return fresh_columns(file, group, columns, wanted, found, compute)
-
-        updated = 0 if is_same else sum(each.mask.true_count for each in matches)
-        counts = {"rows": updated, "updated": updated}
         matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
+        counts = {"rows_updated": counts_of(file, matches)["rows"]}
         if not self.is_single:
-            return FilePlan(columns, actions, fresh, (), counts, matched, is_same, len(names))
-        left = self.rows.num_rows - len(matched)
-        if not self.inserts:
-            return FilePlan(columns, actions, fresh, (), {**counts, "unmatched": left}, None, is_same, len(names))
-        counts = {"rows": updated + left, "updated": updated, "inserted": left, "unmatched": left}
-        return FilePlan(
-            columns, actions, fresh, self._added(matched, columns.schema), counts, None, is_same and not left
-        )
+            return FileValues(compute, matches, counts, matched)
+        counts["rows_unmatched"] = left = self.rows.num_rows - len(matched)
+        if not self.inserts or not left:
+            return FileValues(compute, matches, counts)
+        return FileValues(compute, matches, counts | {"rows_inserted": left}, added=partial(self._added, matched))
 
     def _may_match(self, file: TableFile) -> list[bool]:
         if self._bounds is None or not file.names.issuperset(self._bounds.columns):

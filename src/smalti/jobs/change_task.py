@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -91,24 +91,27 @@ class FilePlan:
     fresh : callable
         Returns the columns of a row group that are encoded anew: some of them for `Action.ENCODE`, those that the rows
         which stay have for `Action.FILTER`.
-    added : iterable of tables
+    added : iterable of tables, optional
         Further row groups, with all columns.
     counts : mapping of str to int
-        What the report adds up.
+        What the report adds up, by the names of its attributes.
     matched : pyarrow.Array, optional
         The rows of the data that rows of the file were matched with.
+    num_changed : int
+        How many columns are encoded anew in a row group of which some are.
     """
 
     columns: ColumnPlan
     actions: Sequence[Action]
     fresh: Callable[[int], pa.Table | pa.RecordBatch] | None = None
-    added: Iterable[pa.Table] = ()
+    added: Iterable[pa.Table] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     matched: Any = None
-    #: Whether the file stays as it is.
-    is_unchanged: bool = False
-    #: How many columns are encoded anew in a row group of which some are.
     num_changed: int = 0
+
+    def is_unchanged(self, old: pa.Schema) -> bool:
+        """Whether a file with this schema stays as it is."""
+        return self.added is None and {Action.COPY}.issuperset(self.actions) and self.columns.is_same(old)
 
     def sources(self, opened: MosaicFile) -> Iterator[GroupSource]:
         """The row groups of the new file."""
@@ -124,23 +127,26 @@ class FilePlan:
             elif action is Action.FILTER:
                 assert self.fresh is not None
                 yield GroupSource(None, 0, {}, self.fresh(group))
-        for rows in self.added:
+        for rows in self.added or ():
             yield GroupSource(None, 0, {}, rows)
 
 
-class FileChange(Protocol):
+class FileChange:
     """What a verb does to each file. It travels to the tasks."""
 
     @property
     def follows_additions(self) -> bool:
         """Whether files that were added since the plan can be changed in the same way."""
+        return True
 
     @property
     def changes_columns(self) -> bool:
         """Whether columns are removed, or get other names or types."""
+        return False
 
     def plan(self, file: TableFile) -> FilePlan:
         """Decide what becomes of a file."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -187,18 +193,16 @@ def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> Spl
 
 
 def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: FilePlan) -> SplitResult:
-    touched = 0 if plan.is_unchanged else sum(action is not Action.COPY for action in plan.actions)
-    counts = {"rows": 0, "unknown": 0, "row_groups": touched, **plan.counts}
-    if plan.is_unchanged:
+    touched = sum(action is not Action.COPY for action in plan.actions)
+    counts = {"row_groups": touched, **plan.counts, **_stage_matched(settings, task, plan)}
+    if plan.is_unchanged(opened.schema):
         counts |= {"kept_rows": opened.num_rows, "kept_columns": opened.num_columns}
-        return SplitResult((), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})
+        return SplitResult((), (), peak_memory(), counts)
     counts["files"] = 1
-    is_gone = not settings.is_single and all(action is Action.DROP for action in plan.actions) and bool(plan.actions)
     if settings.is_dry:
-        matched = _stage_matched(settings, task, plan)
-        return SplitResult((), (), peak_memory(), {**counts, **estimated_bytes(opened, plan), **matched})
-    if is_gone:
-        return SplitResult((), (), peak_memory(), {**counts, "bytes_copied": 0, "bytes_encoded": 0})
+        return SplitResult((), (), peak_memory(), counts | estimated_bytes(opened, plan))
+    if not settings.is_single and plan.actions and {Action.DROP}.issuperset(plan.actions):
+        return SplitResult((), (), peak_memory(), counts)
     path = f"{settings.staging.attempt_directory(task.index)}/changed{FILE_SUFFIX}"
     location = settings.staging.root.child(path)
     location.parent.make_directory()
@@ -212,7 +216,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     )
     counts |= {"bytes_copied": done.bytes_copied, "bytes_encoded": done.bytes_encoded}
     staged = StagedFile(task.relative, done.rows, location.info().size, path, (task.file.path,))
-    return SplitResult((staged,), (), peak_memory(), {**counts, **_stage_matched(settings, task, plan)})
+    return SplitResult((staged,), (), peak_memory(), counts)
 
 
 def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import (
     AlignedValues,
     ArrangedColumns,
+    ChangedValues,
     ComputedValues,
     JoinedValues,
-    NewColumns,
     ValueSource,
 )
 from smalti.jobs.change_data import ColumnFunction, call_function
@@ -154,7 +154,7 @@ def _set_columns(
             values = JoinedValues(given.by_keys(opened, keys)[0])
         fields = tuple(schema.field(name).with_nullable(True) for name in names)
         retyped = any(opened.schema.field(name).type != schema.field(name).type for name in existing)
-        return NewColumns(fields, values, changes_columns=retyped)
+        return ChangedValues(fields, values, replaces=True, changes_columns=retyped)
 
     return run_change(job, table, identity, prepare, run)
 

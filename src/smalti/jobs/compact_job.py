@@ -16,13 +16,11 @@ from smalti.jobs.sorting import parse_sort
 from smalti.jobs.source_files import fingerprint, list_sources, source_file
 from smalti.jobs.staging import Staging, job_digest, job_summaries
 from smalti.jobs.summary import JobSummary
-from smalti.jobs.target import Target
+from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import list_table, nothing_to_read
-from smalti.table.log import CommitLog
 
 
 def compact(
@@ -84,26 +82,17 @@ def compact(
     keys = parse_sort(sort_by)
     in_place = target is None
     # What is read, and where it goes.
-    if in_place:
-        root = locate(source, filesystem).absolute()
-        CommitLog(root).refuse_pending()
-        if not root.exists():
-            raise FileNotFoundError(2, "No such directory", root.path)
-        if root.is_file():
-            raise NotADirectoryError(20, "compact takes a directory", root.path)
-        listing = list_table(root)
-        if not listing.files:
-            raise nothing_to_read([root])
+    root = locate(source, filesystem).absolute()
+    if root.is_file():
+        raise NotADirectoryError(20, "compact takes a directory", root.path)
+    if target is None:
+        goal, listing = find_table(root)
+        location = goal.location
     else:
         listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
-    if listing.directory is None:
-        raise NotADirectoryError(20, "compact takes a directory", listing.files[0].name)
-    location = listing.base if target is None else locate(target, filesystem).absolute()
-    goal = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
-    if in_place:
-        goal.refuse_same(listing)
-    else:
-        if f"{location.path}/".startswith(listing.directory.rstrip("/") + "/"):
+        location = locate(target, filesystem).absolute()
+        goal = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
+        if f"{location.path}/".startswith(root.path.rstrip("/") + "/"):
             raise MosaicError("target lies in the source; leave it out to compact in place", path=location.path)
         goal.refuse_overlap(listing)
     # The first half of the id says what is asked for, the second half of which files.
@@ -139,5 +128,5 @@ def compact(
         copies=options is None,
         merges=True,
     )
-    job = JobSummary("compact", executor.name, listing.directory, location.path)
+    job = JobSummary("compact", executor.name, root.path, location.path)
     return run_copy(job, splits, staging.finished_splits().get(0, {}), settings, change, executor, progress)

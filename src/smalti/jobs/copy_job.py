@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 from smalti.errors import ConflictError, MosaicError
 from smalti.jobs.copy_task import CopySettings, copy_split
-from smalti.jobs.engine import Executor
+from smalti.jobs.engine import Executor, run_tasks
 from smalti.jobs.planning import Split
 from smalti.jobs.staging import committable_files
 from smalti.jobs.summary import JobError, JobSummary, SplitResult
 from smalti.progress import Listener, Meter
 from smalti.table.committing import Change
-from smalti.table.log import staged_error
 from smalti.table.names import new_token, unique_names
 from smalti.table.staging import WrittenFile
 
@@ -51,13 +48,19 @@ def run_copy(
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
     meter = Meter(job.job, len(splits), sum(split.num_bytes for split in splits), progress)
+    meter.add(0, sum(splits[index].num_bytes for index in finished), len(finished))
     target = settings.target
+    settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in splits for output in split.outputs})
     try:
-        results = _run_splits(splits, finished, settings, executor, meter)
+        results = run_tasks(executor, partial(copy_split, settings), splits, meter, finished)
     except (OSError, MosaicError) as error:
-        _explain(error, job, settings, change)
+        if isinstance(error, MosaicError) and not settings.staging.finished_splits():
+            settings.staging.discard()
+        target.explain(error, settings.staging, change)
+        if isinstance(error, MosaicError):
+            raise JobError((error,)) from None
         raise
-    files, skipped = committable_files([results[split.index] for split in splits])
+    files, skipped = committable_files(results)
     token = new_token()
     names = {file.staged: file.path for file in files}
     if target.is_table:
@@ -78,9 +81,9 @@ def run_copy(
         splits=len(splits),
         resumed_splits=len(finished),
         skipped=skipped,
-        lost=tuple(dict.fromkeys(item for split in splits for item in results[split.index].lost)),
+        lost=tuple(dict.fromkeys(item for result in results for item in result.lost)),
         seconds=time.monotonic() - began,
-        peak_memory=max((result.peak_memory for result in results.values()), default=0),
+        peak_memory=max((result.peak_memory for result in results), default=0),
     )
     if change.read is not None:  # What could not be read stays.
         stays = {piece.file.name for piece in pieces if piece.file.path in unread}
@@ -99,45 +102,3 @@ def run_copy(
     except ConflictError as error:
         raise error.locate(path=job.target) from None
     return summary
-
-
-def _explain(error: OSError | MosaicError, job: JobSummary, settings: CopySettings, change: Change) -> None:
-    """Raise an error that says more than `error`, if it is known why the splits could not be run."""
-    staging = settings.staging.directory.path
-    if not settings.target.is_file:
-        try:  # Perhaps another job has changed the table.
-            change.refuse_conflict()
-        except ConflictError as conflict:
-            raise conflict.locate(path=job.target) from error
-    if isinstance(error, FileNotFoundError) and str(error.filename).startswith(staging):
-        raise staged_error(error.filename) from error
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        reason = f"{error.strerror}; what is finished stays in {staging} for the next run, until the table is cleaned"
-        raise OSError(error.errno, reason, error.filename or job.target) from error
-
-
-def _run_splits(
-    splits: Sequence[Split],
-    finished: Mapping[int, SplitResult],
-    settings: CopySettings,
-    executor: Executor,
-    meter: Meter,
-) -> dict[int, SplitResult]:
-    """Run the splits that are not finished, and return the results of all."""
-    results = dict(finished)
-    waiting = [split for split in splits if split.index not in finished]
-    if finished:
-        meter.add(0, sum(split.num_bytes for split in splits if split.index in finished), len(finished))
-    settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in waiting for output in split.outputs})
-    failure = None
-    with closing(executor.run(partial(copy_split, settings), waiting, meter)) as copied:
-        for index, result in copied:
-            if isinstance(result, MosaicError):
-                failure = result
-                break  # Closing ends the executor, which waits for the tasks that are running.
-            results[waiting[index].index] = result
-    if failure is None:
-        return results
-    if not results and not settings.staging.finished_splits():
-        settings.staging.discard()
-    raise JobError((failure,))

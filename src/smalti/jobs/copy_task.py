@@ -14,15 +14,13 @@ from pyarrow.fs import FileSystem
 
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.rewriting import rewrite_file
-from smalti.file.writer import MAX_AUTO_STATISTICS
-from smalti.format.types import has_statistics
 from smalti.io.locations import Location
 from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.selecting import open_reader
 from smalti.jobs.formats.text import scan_types
-from smalti.jobs.formats.writers import FileWriter
+from smalti.jobs.formats.writers import FileWriter, with_statistics
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.rewrite_task import PieceFacts, RowGroupCopy
 from smalti.jobs.sorting import check_sort_keys, sorted_batches
@@ -30,7 +28,6 @@ from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
 from smalti.logical.adapt import adapt_batch
-from smalti.logical.tree import plan_schema
 from smalti.logical.widen import unify_schemas
 from smalti.options import WriterOptions
 from smalti.progress import Report
@@ -336,11 +333,9 @@ class _OutputWriter:
     def _begin(self, reader: _OutputReader) -> FileWriter:
         location = self._staged_location()
         options = self._settings.options
-        stored = plan_schema(reader.schema).schema if self._settings.keeps_statistics else pa.schema([])
-        if len(stored) > MAX_AUTO_STATISTICS:
-            wanted = dict.fromkeys([*(name for name, _ in self._settings.sort_by), *reader.statistics])
-            there = {field.name for field in stored if has_statistics(field.type)}
-            options = replace(options, stats_columns=tuple(name for name in wanted if name in there))
+        if self._settings.keeps_statistics:
+            wanted = [*(name for name, _ in self._settings.sort_by), *reader.statistics]
+            options = with_statistics(options, reader.schema, wanted)
         return self._settings.target.format.writer(location, reader.schema, options)
 
     def _end(self) -> None:

@@ -5,8 +5,9 @@ The arguments that all jobs have in common are checked here too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
@@ -98,6 +99,27 @@ class LocalExecutor:
             finally:
                 for future in running:
                     future.cancel()
+
+
+def run_tasks(
+    executor: Executor,
+    work: Work[Task, Result | MosaicError],
+    tasks: Sequence[Task],
+    meter: Meter,
+    finished: Mapping[int, Result] | None = None,
+) -> list[Result]:
+    """The results of tasks, in the order of these. Tasks that an earlier run has `finished`, by position, are not run.
+
+    The first error about data is raised, when the tasks that are running are done.
+    """
+    results = dict(finished or {})
+    waiting = [at for at in range(len(tasks)) if at not in results]
+    with closing(executor.run(work, [tasks[at] for at in waiting], meter)) as done:
+        for index, result in done:
+            if isinstance(result, MosaicError):
+                raise result
+            results[waiting[index]] = result
+    return [results[at] for at in range(len(tasks))]
 
 
 def choose_executor(engine: str, spark: AnySession = None, workers: int | None = None) -> Executor:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, Unpack
 
 import pyarrow as pa
 
 from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.writer import MAX_AUTO_STATISTICS
-from smalti.format.types import has_statistics
 from smalti.io.locations import AnyPath, Location
-from smalti.jobs.change_data import Chunk, KeyedRows, read_numbers
+from smalti.jobs.change_columns import ChangedValues
+from smalti.jobs.change_data import KeyedRows, read_numbers
 from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
-from smalti.jobs.change_rows import MergedRows, unmatched_rows
+from smalti.jobs.change_rows import MergedValues, unmatched_rows
 from smalti.jobs.change_task import ChangeSettings, FileChange
 from smalti.jobs.copy_task import peak_memory
-from smalti.jobs.formats.registry import FORMATS
+from smalti.jobs.engine import run_tasks
+from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.given_data import GivenData, key_names
 from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
-from smalti.logical.adapt import Adapter, widen_array
-from smalti.logical.tree import plan_schema
+from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
+from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.partitions import by_directory
+from smalti.table.names import final_path, new_token
+from smalti.table.staging import DirectoryPlan, StagingWriter, most_open_files
 
 #: Values that are made at a time when rows of the data are widened to all columns of the table.
 _BATCH_CELLS = 4_000_000
@@ -87,9 +88,10 @@ def merge(
     given = GivenData.of(data, options.filesystem)
     identity = None if given.identity is None else [given.identity, keys, when_matched, when_not_matched]
     inserts, null_keys = when_not_matched == "insert", 0
+    rows: KeyedRows
 
     def prepare(opened: OpenTable) -> FileChange:
-        nonlocal null_keys
+        nonlocal rows, null_keys
         names = [name for name in given.schema.names if name not in keys]
         check_columns_exist(names, opened.schema.names, (), "in the table; add_columns adds new ones")
         updated = names if when_matched == "update" else []
@@ -104,34 +106,21 @@ def merge(
         fields = tuple(opened.schema.field(name) for name in updated)
         for field in fields:
             widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
-        return MergedRows(rows, fields, inserts, opened.is_single)
+        return ChangedValues(fields, MergedValues(rows, bool(fields), inserts, opened.is_single))
 
-    def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult], meter: Meter) -> list[Any]:
+    def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
         notes = SplitResult((), (), 0, {"null_keys": null_keys})
         if opened.is_single:
             return [notes]
-        change = settings.change
-        assert isinstance(change, MergedRows)
         matched = _all_matched(settings, done)
-        left = change.rows.num_rows - len(matched)
-        notes.counts["unmatched"] = left
+        notes.counts["rows_unmatched"] = left = rows.num_rows - len(matched)
         if not inserts or not left:
             return [notes]
         if settings.is_dry:
-            notes.counts.update({"rows": left, "inserted": left, "files": 1})
+            notes.counts.update({"rows": left, "rows_inserted": left, "files": 1})
             return [notes]
-        statistics = _statistics(opened)
-        insertion = Insertion(
-            settings, change.rows, matched, tuple(opened.partitions), tuple(opened.stored), statistics
-        )
-        results = [notes]
-        tasks = list(range(len(change.rows.chunks)))
-        with closing(opened.executor.run(partial(insert_chunk, insertion), tasks, meter)) as inserted:
-            for _, result in inserted:
-                if isinstance(result, MosaicError):
-                    raise result
-                results.append(result)
-        return results
+        work = partial(insert_chunk, Insertion(_plan_insertion(opened, settings), rows, matched))
+        return [notes, *run_tasks(opened.executor, work, range(len(rows.chunks)), Meter("merge", 0, 0, None))]
 
     return run_change("merge", table, identity, prepare, options, finish)
 
@@ -144,70 +133,49 @@ def _all_matched(settings: ChangeSettings, results: Sequence[SplitResult]) -> An
     return pa.chunked_array(arrays, pa.int64()).unique()
 
 
-def _statistics(opened: OpenTable) -> tuple[str, ...]:
-    """The stored columns that have statistics in the first file, for the files of inserted rows."""
+def _plan_insertion(opened: OpenTable, settings: ChangeSettings) -> DirectoryPlan:
+    """How files of rows that are inserted are written: with the columns and the statistics of the first file."""
     with opened.snapshot.open(opened.snapshot.files[0]) as first:
-        return tuple(first.row_group(0).raw_statistics) if first.num_row_groups else ()
+        statistics = tuple(first.row_group(0).raw_statistics) if first.num_row_groups else ()
+    partitions, stored = tuple(opened.partitions), tuple(opened.stored)
+    options = settings.options or WriterOptions()
+    plan = DirectoryPlan(
+        settings.staging.job_id, settings.staging.root, opened.schema, partitions, options, FILE_BYTES, stored=stored
+    )
+    return replace(plan, writer=with_statistics(options, plan.file_schema, statistics))
 
 
 @dataclass(frozen=True)
 class Insertion:
     """What the tasks that insert rows have in common."""
 
-    settings: ChangeSettings
+    plan: DirectoryPlan
     rows: KeyedRows
     matched: Any
-    partitions: tuple[str, ...]
-    stored: tuple[str, ...]
-    statistics: tuple[str, ...]
 
 
 def insert_chunk(insertion: Insertion, number: int, report: Report) -> SplitResult | MosaicError:
-    """Write the rows of a chunk that no row of the table has the keys of: a file for each partition."""
+    """Write the rows of a chunk that no row of the table has the keys of: files for each partition."""
+    schema = insertion.plan.schema
+    attempt = f"insert-{number:06d}-{new_token()}"
+    adapt = partial(adapt_batch, schema=schema)
+    writer = StagingWriter(insertion.plan, attempt, number, adapt, most_open_files(len(schema)))
     try:
-        return _insert_chunk(insertion, insertion.rows.chunks[number], number, report)
-    except MosaicError as error:
-        return error
-
-
-def _insert_chunk(insertion: Insertion, chunk: Chunk, number: int, report: Report) -> SplitResult:
-    settings, schema = insertion.settings, insertion.settings.schema
-    rows = unmatched_rows(chunk, insertion.matched)
-    file_schema = pa.schema([schema.field(name) for name in insertion.stored]).with_metadata(schema.metadata or {})
-    directory = settings.staging.attempt_directory(900_000 + number)
-    writers: dict[str, Any] = {}
-    files, counts = [], {"rows": rows.num_rows, "inserted": rows.num_rows}
-    try:
+        rows = unmatched_rows(insertion.rows.chunks[number], insertion.matched)
         for batch in rows.to_batches(max_chunksize=max(1, _BATCH_CELLS // len(schema))):
-            whole = Adapter(schema, batch.schema.names).adapt(batch)
-            for partition, part in by_directory(whole, insertion.partitions, insertion.stored):
-                if partition not in writers:
-                    path = f"{directory}/{len(writers):05d}{FILE_SUFFIX}"
-                    location = settings.staging.root.child(path)
-                    location.parent.make_directory()
-                    options = _options(insertion, file_schema)
-                    writers[partition] = (path, FORMATS["mosaic"].writer(location, file_schema, options), [0])
-                _, writer, count = writers[partition]
-                writer.write(part.select(file_schema.names))
-                count[0] += part.num_rows
+            writer.write(batch)
             report(batch.num_rows, 0)
-        for partition, (path, writer, count) in writers.items():
-            writer.close()
-            name = f"{partition}/part{FILE_SUFFIX}" if partition else f"part{FILE_SUFFIX}"
-            size = settings.staging.root.child(path).info().size
-            files.append(StagedFile(name, count[0], size, path, ()))
-    except BaseException:
-        for _, writer, _ in writers.values():
-            writer.abort()
+        written = writer.finish()
+    except BaseException as error:
+        writer.abort()
+        if isinstance(error, MosaicError):
+            return error
         raise
-    counts |= {"files": len(files), "bytes_encoded": sum(file.num_bytes for file in files)}
-    return SplitResult(tuple(files), (), peak_memory(), counts)
-
-
-def _options(insertion: Insertion, schema: pa.Schema) -> WriterOptions:
-    options = insertion.settings.options or WriterOptions()
-    stored = plan_schema(schema).schema
-    if len(stored) <= MAX_AUTO_STATISTICS:
-        return options
-    there = {field.name for field in stored if has_statistics(field.type)}
-    return WriterOptions(threads=options.threads, stats_columns=tuple(n for n in insertion.statistics if n in there))
+    names = [str(PurePosixPath(final_path(file.path)).with_name(f"part{FILE_SUFFIX}")) for file in written]
+    staged = [
+        StagedFile(name, file.num_rows, file.num_bytes, file.path, ())
+        for name, file in zip(names, written, strict=True)
+    ]
+    counts = {"rows": rows.num_rows, "rows_inserted": rows.num_rows, "files": len(staged)}
+    counts["bytes_encoded"] = sum(file.num_bytes for file in staged)
+    return SplitResult(tuple(staged), (), peak_memory(), counts)

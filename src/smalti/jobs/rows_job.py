@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from smalti._compat.arrow import empty_batch
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
+from smalti.jobs.change_columns import ChangedValues
 from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
-from smalti.jobs.change_rows import Assignment, Condition, DeletedRows, UpdatedRows, evaluate
+from smalti.jobs.change_rows import AssignedValues, Assignment, Condition, DeletedRows, evaluate
 from smalti.jobs.change_task import FileChange
 from smalti.jobs.summary import ChangeReport
 from smalti.logical.adapt import widen_array
@@ -98,7 +99,8 @@ def update(
     def prepare(opened: OpenTable) -> FileChange:
         check_columns_exist(list(values), opened.changeable, opened.partitions, "to update")
         assignments = tuple(_assignment(opened.schema, name, value) for name, value in values.items())
-        return UpdatedRows(assignments, None if where is None else condition(where, opened))
+        source = AssignedValues(assignments, None if where is None else condition(where, opened))
+        return ChangedValues(tuple(each.field for each in assignments), source)
 
     request = _described((where, dict(values)))
     return run_change("update", table, request, prepare, RunOptions(dry_run, **run))

@@ -1,23 +1,24 @@
-"""Where `convert` and `compact` write, and what is there already."""
+"""Where jobs write, and what is there already."""
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from smalti.errors import LeftoverWarning, MosaicError
+from smalti.errors import ConflictError, LeftoverWarning, MosaicError
 from smalti.io.locations import NO_LINKS, Location, sync_directory
 from smalti.io.sinks import is_object_store, keep_access
-from smalti.jobs.formats.registry import Format, format_of_path
+from smalti.jobs.formats.registry import FORMATS, Format, format_of_path
 from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
-from smalti.table.listing import Listing, list_table
-from smalti.table.log import staged_error
+from smalti.table.listing import Listing, list_table, nothing_to_read
+from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import JOBS
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, Mode, plan_changes
@@ -109,6 +110,23 @@ class Target:
             else bool(self.files(list_table(self.location, self._listed_suffix)))
         )
 
+    def explain(
+        self, error: OSError | MosaicError, staging: Staging, change: Change, *, is_resumable: bool = True
+    ) -> None:
+        """Raise an error that says more than the one that a job has failed with, if it is known why."""
+        if not self.is_file:
+            try:  # Perhaps another job has changed the table.
+                change.refuse_conflict()
+            except ConflictError as conflict:
+                raise conflict.locate(path=self.location.path) from error
+        staged = staging.directory.path
+        if isinstance(error, FileNotFoundError) and str(error.filename).startswith(staged):
+            raise staged_error(error.filename) from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            kept = f", and what is finished stays in {staged} for the next run, or until the table is cleaned"
+            reason = f"{error.strerror}; nothing was changed{kept if is_resumable else ''}"
+            raise OSError(error.errno, reason, error.filename or self.location.path) from error
+
     def stage_as_private_as_the_old_file(self, job_id: str) -> None:
         """Who may not read the file that will be replaced may not read what is staged for it either."""
         if not Path(self.location.path).stat().st_mode & 0o077:
@@ -172,3 +190,16 @@ class Target:
             return False
         self.location.filesystem.move(source.path, self.location.path)
         return True
+
+
+def find_table(root: Location) -> tuple[Target, Listing]:
+    """The directory of Mosaic files that a job changes in place, and its files."""
+    CommitLog(root).refuse_pending()
+    if not root.exists():
+        raise FileNotFoundError(2, "No such file or directory", root.path)
+    listing = list_table(root)
+    if not listing.files:
+        raise nothing_to_read([root])
+    target = Target(root, FORMATS["mosaic"], FILE_SUFFIX)
+    target.refuse_same(listing)
+    return target, listing

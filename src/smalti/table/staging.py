@@ -44,11 +44,13 @@ class DirectoryPlan:
     max_file_bytes: int
     #: 0 or less if the number of rows is not limited.
     max_file_rows: int = 0
+    #: Partition columns that files store as well.
+    stored: tuple[str, ...] = ()
 
     @property
     def file_schema(self) -> pa.Schema:
         """The columns in the files: all but the partition columns."""
-        partitions = set(self.partition_by)
+        partitions = set(self.partition_by).difference(self.stored)
         fields = [field for field in self.schema if field.name not in partitions]
         return pa.schema(fields).with_metadata(self.schema.metadata or {})
 
@@ -158,7 +160,8 @@ class StagingWriter:
         most = rows_per_batch(row_bytes, self._plan.max_file_bytes // 4)
         for start in range(0, batch.num_rows, step):
             rows = batch.slice(start, step)
-            for partition, part in by_directory(self._adapt(rows) if self._adapt else rows, self._plan.partition_by):
+            rows = self._adapt(rows) if self._adapt else rows
+            for partition, part in by_directory(rows, self._plan.partition_by, self._plan.stored):
                 self._write_to(partition, part, most)
             self._release()
 

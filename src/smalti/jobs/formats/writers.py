@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pyarrow.types as pt
 
 from smalti._compat.arrow import has_negative_scale, loses_unit
 from smalti.errors import SchemaError
-from smalti.file.writer import MosaicWriter
+from smalti.file.writer import MAX_AUTO_STATISTICS, MosaicWriter
+from smalti.format.types import has_statistics
 from smalti.io.locations import Location
 from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.adapt import adapt_batch
+from smalti.logical.tree import plan_schema
 from smalti.logical.types import contains_type, is_encoded, is_list_like, map_children, storage_type
 from smalti.options import WriterOptions
 from smalti.sizes import FOREIGN_GROUP_BYTES
@@ -41,6 +44,15 @@ class MosaicFileWriter(MosaicWriter):
 
     def write(self, batch: pa.RecordBatch, *, copy: bool | None = False) -> None:
         super().write(batch, copy=copy)
+
+
+def with_statistics(options: WriterOptions, schema: pa.Schema, names: Iterable[str]) -> WriterOptions:
+    """Options by which stored columns have statistics, in a table that is too wide for all of them to have some."""
+    stored = plan_schema(schema).schema
+    if len(stored) <= MAX_AUTO_STATISTICS:
+        return options
+    there = {field.name for field in stored if has_statistics(field.type)}
+    return replace(options, stats_columns=tuple(dict.fromkeys(name for name in names if name in there)))
 
 
 class LibraryWriter(Protocol):
