@@ -66,10 +66,7 @@ class PaimonDataset(Scannable):
         """How many rows there are, or would remain. Without filters, splits that need no merging are not read."""
         if filters is not None:
             return sum(batch.num_rows for batch in self.to_batches([], filters))
-        counts = [(split, split.merged_row_count()) for split in self.splits()]
-        known = sum(int(rows) for _, rows in counts if rows is not None)
-        uncounted = [split for split, rows in counts if rows is None]
-        return known + sum(batch.num_rows for batch in self._reader(pa.schema([])).batches(uncounted))
+        return self._reader(pa.schema([])).count(self.splits()).num_rows
 
     def splits(self, filters: Filter | None = None) -> list[Split]:
         """What pypaimon plans to read; files that cannot have matching rows are left out."""
@@ -124,8 +121,8 @@ class PaimonBlocks(RowBlocks):
 
     def __init__(self, dataset: PaimonDataset, output: pa.Schema) -> None:
         self._dataset, self.schema = dataset, output
-        self._reader = dataset._reader(output)
-        self._parts = self._reader.count(dataset.splits())
+        splits, self._reader = dataset.splits(), dataset._reader(output)
+        self._parts = self._reader.count(splits)
         self._spans = [
             range(first, min(end, first + _BLOCK_ROWS))
             for start, end in pairwise(self._parts.starts)
@@ -134,7 +131,7 @@ class PaimonBlocks(RowBlocks):
         self.counts = [len(span) for span in self._spans]
         width = sum(fixed_bytes(field.type) + 16 for field in output)
         self.sizes = [count * width for count in self.counts]
-        files = (str(file.file_name) for split, _ in self._parts.parts for file in split.files)
+        files = (str(file.file_name) for split in splits for file in split.files)
         self.identity = identity_of([*((name, 0, ()) for name in files), ("", 0, self.counts)])
         self.budget = Budget(cpu_count())
 

@@ -32,8 +32,8 @@ _replaced: ModuleType | None = None
 def install() -> None:
     """Make pypaimon read and write Mosaic files with smalti, in this process, until `uninstall`.
 
-    paimon-mosaic need not be installed. If it is, ``import mosaic`` gives smalti's module until `uninstall`; modules
-    that were imported before are not changed. Calling it twice is harmless.
+    paimon-mosaic need not be installed. If it is, ``import mosaic`` gives smalti's module until `uninstall`, which has
+    what pypaimon needs; modules that were imported before are not changed. Calling it twice is harmless.
 
     Examples
     --------

@@ -1,15 +1,13 @@
-"""What pypaimon imports as `mosaic`, over smalti: the names, arguments and results of paimon-mosaic 0.2.
+"""What pypaimon imports as `mosaic`, over smalti: of paimon-mosaic's names those that pypaimon asks for.
 
 `smalti.paimon.install` puts this module under that name. Nothing here is meant to be imported by anyone else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -18,13 +16,10 @@ import smalti
 from smalti._compat.arrow import empty_batch
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
-from smalti.logical.adapt import check_schema
 from smalti.logical.intake import arrow_batches
 from smalti.logical.mapping import ColumnMapping, SharedSchemas
 from smalti.logical.types import is_legacy_timestamp
 from smalti.mosaic.rows import split_rows
-
-__all__ = ["ColumnStatistics", "MosaicReader", "MosaicWriter", "WriterOptions", "read_table", "write_table"]
 
 
 def refuse_rows(schema: pa.Schema) -> None:
@@ -46,60 +41,23 @@ def _has_struct(type_: pa.DataType) -> bool:
     return any(_has_struct(type_.field(index).type) for index in range(type_.num_fields))
 
 
-@dataclass
-class WriterOptions:
+def WriterOptions(
+    zstd_level: int = 1, num_buckets: int = 0, row_group_max_size: int = 256 << 20, stats_columns: Sequence[str] = ()
+) -> smalti.WriterOptions:
     """Options under paimon-mosaic's names. Values that equal its defaults are left to smalti's choice."""
-
-    COMPRESSION_NONE: ClassVar = 0
-    COMPRESSION_ZSTD: ClassVar = 1
-
-    compression: int = COMPRESSION_ZSTD
-    zstd_level: int = 1
-    num_buckets: int = 0
-    row_group_max_size: int = 256 << 20
-    max_dict_total_bytes: int = 32 << 10
-    max_dict_entries: int = 255
-    stats_columns: Sequence[str] | None = None
-    page_size_threshold: int = 32 << 10
-
-    def __post_init__(self) -> None:
-        self.stats_columns = list(self.stats_columns or ())
-
-    def to_smalti(self) -> smalti.WriterOptions:
-        return smalti.WriterOptions(
-            compression="zstd" if self.compression else "none",
-            compression_level=self.zstd_level,
-            num_buckets=self.num_buckets or None,
-            row_group_max_bytes=None if self.row_group_max_size == 256 << 20 else self.row_group_max_size,
-            dict_max_bytes=self.max_dict_total_bytes,
-            dict_max_entries=self.max_dict_entries,
-            page_size_threshold=None if self.page_size_threshold == 32 << 10 else self.page_size_threshold,
-            stats_columns=tuple(self.stats_columns or ()),
-        )
+    return smalti.WriterOptions(
+        compression_level=zstd_level,
+        num_buckets=num_buckets or None,
+        row_group_max_bytes=None if row_group_max_size == 256 << 20 else row_group_max_size,
+        stats_columns=tuple(stats_columns),
+    )
 
 
-class MosaicWriter(smalti.MosaicWriter):
-    """Writes batches to an open stream, which stays open."""
-
-    def __init__(self, stream: Any, schema: pa.Schema, options: WriterOptions | None = None) -> None:
-        refuse_rows(check_schema(schema))
-        super().__init__(stream, schema, (options or WriterOptions()).to_smalti())
-
-    def estimated_file_size(self) -> int:
-        return self.estimated_size
-
-    @property
-    def _summary(self) -> smalti.WriteSummary:
-        if self.summary is None:
-            raise RuntimeError("writer is not closed yet")
-        return self.summary
-
-    @property
-    def num_row_groups(self) -> int:
-        return self._summary.num_row_groups
-
-    def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
-        return self._summary.raw_statistics[rg_index]
+def write_table(table: pa.Table, stream: Any, options: smalti.WriterOptions | None = None) -> None:
+    """Write to an open stream, which stays open."""
+    refuse_rows(table.schema)
+    with smalti.MosaicWriter(stream, table.schema, options) as writer:
+        writer.write(table)
 
 
 @lru_cache(maxsize=1)
@@ -126,26 +84,7 @@ def forget_schemas() -> None:
     _schemas.cache_clear()
 
 
-class LazySchema:
-    """The schema of a file. Iterating over it gives the names only, because building 10,000 fields takes long.
-
-    All other questions are answered by the real schema.
-    """
-
-    def __init__(self, file: smalti.MosaicFile) -> None:
-        self._file = file
-
-    def __iter__(self) -> Iterator[_Name]:
-        return iter(_names(self._file.columns))
-
-    def __len__(self) -> int:
-        return self._file.num_columns
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file.schema, name)
-
-
-class MosaicReader(AbstractContextManager["MosaicReader"]):
+class MosaicReader:
     """Reads the row groups of a file, all columns or those that were projected."""
 
     def __init__(self, file: smalti.MosaicFile) -> None:
@@ -159,8 +98,9 @@ class MosaicReader(AbstractContextManager["MosaicReader"]):
         return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), _schemas()))
 
     @property
-    def schema(self) -> Any:
-        return LazySchema(self._file)
+    def schema(self) -> list[_Name]:
+        """The names only, because building 10,000 fields takes long."""
+        return _names(self._file.columns)
 
     @property
     def num_row_groups(self) -> int:
@@ -188,31 +128,8 @@ class MosaicReader(AbstractContextManager["MosaicReader"]):
             return batch
         return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in table.schema.types], schema=table.schema)
 
-    def read_all(self) -> pa.Table:
-        return self._file.read(self._columns)
-
     def row_group_num_rows(self, rg_index: int) -> int:
         return self._file.row_group(rg_index).num_rows
 
     def get_row_group_statistics(self, rg_index: int) -> dict[str, ColumnStatistics]:
         return self._file.row_group(rg_index).raw_statistics
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-def write_table(table: pa.Table, stream: Any, options: WriterOptions | None = None) -> None:
-    with MosaicWriter(stream, table.schema, options) as writer:
-        writer.write(table)
-
-
-def read_table(
-    read_at_fn: Callable[[int, int], Any], file_length: int, columns: Sequence[str] | None = None
-) -> pa.Table:
-    with MosaicReader.from_input_file(read_at_fn, file_length) as reader:
-        if columns is not None:
-            reader.project(columns)
-        return reader.read_all()

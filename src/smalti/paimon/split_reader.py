@@ -34,18 +34,42 @@ from smalti.readahead import Budget
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile
 from smalti.table.planning import ReadPlan, fit_filter
-from smalti.table.reading import FileRead, choose_columns, filtered, numbered, plan_file, read_pieces
+from smalti.table.reading import FileRead, choose_columns, numbered, plan_file, read_pieces
 from smalti.table.splits import Piece
 
 #: Types whose values pypaimon changes when it reads them, or keeps in files of their own.
 _SPECIAL_TYPES = ("BLOB", "VARIANT", "VECTOR")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RawFile(Piece):
+    """A file of a raw split."""
+
+    split: DataSplit
+    meta: DataFileMeta
+    #: Where pypaimon finds which rows are deleted; None if none are.
+    deletions: Any
+
+
+def _files_of(split: DataSplit) -> list[RawFile]:
+    files = zip(split.files, split.data_deletion_files or [None] * len(split.files), strict=True)
+    return [
+        RawFile(
+            FoundFile(str(meta.physical_path()), meta.file_size),
+            meta.file_size,
+            split=split,
+            meta=meta,
+            deletions=deletions,
+        )
+        for meta, deletions in files
+    ]
+
+
 @dataclass(frozen=True)
 class NumberedParts:
     """The rows of splits in parts: a file of a raw split, or a split; and the number of the first row of each part."""
 
-    parts: Sequence[tuple[Split, DataFileMeta | None]]
+    parts: Sequence[RawFile | Split]
     #: At the end, the number of all rows.
     starts: Sequence[int]
 
@@ -131,27 +155,32 @@ class SplitReader:
             names[field.name] = stored.name
         return names
 
+    def _without_filter(self, output: pa.Schema) -> SplitReader:
+        return SplitReader(self._table, output, None, self._readahead, self._memory_limit)
+
     def batches(self, splits: Sequence[Split], progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of splits in their order, in batches of the output."""
         for is_raw, group in groupby(splits, self.is_raw):
-            found = list(group)
-            yield from self._raw(found, progress) if is_raw else self._merged(found)
+            if is_raw:
+                yield from self._read_files([file for split in group for file in _files_of(split)], progress)
+            else:
+                yield from self._merged(list(group))
 
     def count(self, splits: Sequence[Split]) -> NumberedParts:
         """All rows of splits, in parts whose number of rows is known: files of raw splits, and splits to be merged.
 
         Where pypaimon does not know how many rows are left of a split, it is read without columns.
         """
-        columnless = SplitReader(self._table, pa.schema([]), None, self._readahead, self._memory_limit)
-        parts: list[tuple[Split, DataFileMeta | None]] = []
+        columnless = self._without_filter(pa.schema([]))
+        parts: list[RawFile | Split] = []
         counts: list[int] = []
         for split in splits:
             if self.is_raw(split) and not any(split.data_deletion_files or ()):
-                parts += [(split, file) for file in split.files]
+                parts += _files_of(split)
                 counts += [int(file.row_count) for file in split.files]
                 continue
             rows = split.merged_row_count()
-            parts.append((split, None))
+            parts.append(split)
             counts.append(sum(batch.num_rows for batch in columnless.batches([split])) if rows is None else int(rows))
         return NumberedParts(parts, [0, *accumulate(counts)])
 
@@ -159,61 +188,39 @@ class SplitReader:
         self, numbered_parts: NumberedParts, rows: Rows | None = None, progress: Listener | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows with some numbers, or all, in their order. Files and splits that have none of them are not read."""
-        parts, starts = numbered_parts.parts, numbered_parts.starts
-        every = range(starts[-1]) if rows is None else rows
-        wanted = list(split_rows(every, starts)) if len(every) else []
-        for is_file, group in groupby(wanted, lambda found: parts[found[0]][1] is not None):
-            found = list(group)
+        starts, name = numbered_parts.starts, self._plan.row_index
+        found = split_rows(range(starts[-1]) if rows is None else rows, starts)
+        wanted = ((numbered_parts.parts[index], part_rows, starts[index]) for index, part_rows in found)
+        for is_file, group in groupby(wanted, lambda part: isinstance(part[0], RawFile)):
             if is_file:
-                files = [(*parts[part], part_rows, starts[part]) for part, part_rows in found]
-                yield from self._pieces([(s, f, None, r, start) for s, f, r, start in files if f is not None], progress)
+                files = [replace(file, rows=part_rows, first_row=start) for file, part_rows, start in group]
+                yield from self._read_files(files, progress)
                 continue
-            for part, part_rows in found:
-                index = None if self._plan.row_index is None else RowIndex(self._plan.row_index, starts[part])
+            for split, part_rows, start in group:
+                index = None if name is None else RowIndex(name, start)
                 options: dict[str, Any] = {"filter_": self._plan.filter_, "row_index": index, "rows": part_rows}
-                unfiltered = SplitReader(self._table, self._stored, None, self._readahead, self._memory_limit)
-                yield from numbered(unfiltered.batches([parts[part][0]]), self._plan.output, **options)
+                every = self._without_filter(self._stored).batches([split])
+                yield from numbered(every, self._plan.output, **options)
 
-    def _raw(self, splits: list[Split], progress: Listener | None) -> Iterator[pa.RecordBatch]:
-        """The rows of raw splits, with files and row groups read ahead."""
-        files = (
-            (split, file, deletions, None, 0)
-            for split in splits
-            for file, deletions in zip(split.files, split.data_deletion_files or [None] * len(split.files), strict=True)
-        )
-        return self._pieces(list(files), progress)
-
-    def _pieces(
-        self, files: Sequence[tuple[DataSplit, DataFileMeta, Any, Rows | None, int]], progress: Listener | None
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows of files: each with its split, its deletions, the rows that are wanted, the number of the first."""
-        reads = {str(read[1].physical_path()): read for read in files}
+    def _read_files(self, files: Sequence[RawFile], progress: Listener | None) -> Iterator[pa.RecordBatch]:
+        """The rows of files, with files and row groups read ahead."""
 
         def open_piece(piece: Piece) -> MosaicFile:
             return MosaicFile(self._table.open(piece.file.path), self._shared, memory_limit=self._memory_limit)
 
-        def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
-            split, file, deletions, _, first_row = reads[piece.file.path]
-            return self._plan_file(opened, split, file, deletions, first_row)
-
-        pieces = [
-            Piece(FoundFile(path, file.file_size), file.file_size, rows=rows, first_row=first_row)
-            for path, (_, file, _, rows, first_row) in reads.items()
-        ]
-        unit_bytes = sum(piece.num_bytes for piece in pieces) // max(1, len(pieces))
         limits = self._readahead, self._memory_limit
+        unit_bytes = sum(file.num_bytes for file in files) // max(1, len(files))
         budget = Budget.choose(*limits, is_remote=self._table.is_remote, unit_bytes=unit_bytes)
-        with closing(read_pieces(pieces, open_piece, plan_piece, budget, progress)) as reading:
+        with closing(read_pieces(files, open_piece, self._plan_file, budget, progress)) as reading:
             for _, batch in reading:
                 yield batch
                 del batch
 
-    def _plan_file(
-        self, opened: MosaicFile, split: DataSplit, file: DataFileMeta, deletions: Any, first_row: int
-    ) -> FileRead:
-        plan, names = self._plan, self._stored_names(file.schema_id)
+    def _plan_file(self, file: Piece, opened: MosaicFile) -> FileRead:
+        assert isinstance(file, RawFile)
+        plan, names = self._plan, self._stored_names(file.meta.schema_id)
         assert names is not None
-        partition = zip(self._table.table.partition_keys, split.partition.values, strict=True)
+        partition = zip(self._table.table.partition_keys, file.split.partition.values, strict=True)
         constants = {name: pa.scalar(value, self._keys[name]) for name, value in partition if name in self._keys}
         if plan.filter_ is not None:
             # Without the conditions that the partition meets, the file can apply the others by itself.
@@ -225,10 +232,10 @@ class SplitReader:
             found = [name for name in dict.fromkeys(wanted) if names.get(name) in present]
             return [names[name] for name in found], found
 
-        file_io = self._table.table.file_io
+        file_io, deletions = self._table.table.file_io, file.deletions
         deleted = None if deletions is None else sorted(DeletionVector.read(file_io, deletions).bit_map())
         chosen = choose_columns(plan, opened, find)
-        return plan_file(plan, chosen, lambda field: constants.get(field.name), deleted, first_row)
+        return plan_file(plan, chosen, lambda field: constants.get(field.name), deleted, file.first_row)
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:
         """The rows of splits that pypaimon reads and merges."""
@@ -236,11 +243,8 @@ class SplitReader:
         names = plan.needed.names or table.field_names[:1]  # pypaimon takes no column for all columns.
         read = table.new_read_builder().with_projection(names).new_read()
         with engine():
-            for batch in read.to_arrow_batch_reader(splits):
-                needed = adapt_batch(batch, plan.needed)
-                found = needed if plan.filter_ is None else filtered(needed, plan.filter_, plan.output)
-                if found.num_rows:
-                    yield adapt_batch(found, plan.output)
+            batches = (adapt_batch(batch, plan.needed) for batch in read.to_arrow_batch_reader(splits))
+            yield from numbered(batches, plan.output, filter_=plan.filter_)
 
 
 def _is_whole(file: DataFileMeta) -> bool:

@@ -29,7 +29,6 @@ from smalti.table.paimon_layout import (
     listed_to_write,
     paimon_tables_above,
     refuse_reading,
-    table_of_schema_file,
 )
 from smalti.table.records import Addition, Checkpoint, Commit, FileId, Hidden, State, visible_files
 
@@ -307,41 +306,32 @@ def _list(
 
     The same listing shows whether there is a Paimon table, which is refused unless its files are read as `plain` ones.
     """
-    tables: set[str] = set()
-    paimon: set[str] = set()
+    found: list[Entry] = []
     level = [selection.base]
-    below = f"{selection.base}/"
-    files: dict[str, Entry] = {}
-    fixed = list(takewhile(lambda wildcard: wildcard != "**", selection.wildcards))
-    for depth, wildcard in enumerate(fixed, 1):
-        following = []
-        for entry in (entry for directory in level for entry in Location(fs, directory).entries()):
-            if entry.name == SCHEMAS and entry.is_directory:
-                paimon.add(str(PurePosixPath(entry.path).parent))
-            if entry.name == JOBS:
-                tables.add(str(PurePosixPath(entry.path).parent))
-            elif entry.is_directory and matches(entry.name, wildcard):
-                following.append(entry.path)
-            elif depth == len(selection.wildcards) and not entry.is_directory:
-                files[str(PurePosixPath(entry.path))] = entry
-        level = following
+    for wildcard in takewhile(lambda wildcard: wildcard != "**", selection.wildcards):
+        entries = [entry for directory in level for entry in Location(fs, directory).entries()]
+        found += entries
+        level = [
+            each.path for each in entries if each.is_directory and each.name != JOBS and matches(each.name, wildcard)
+        ]
     for directory in level:
         location = Location(fs, directory)
-        entries = location.entries(recursive=True) if pruning is None else location.entries_of_some(pruning.choose)
-        for entry in entries:
-            if not entry.path.startswith(below) and not PurePosixPath(entry.path).is_relative_to(selection.base):
-                raise MosaicError(
-                    "the file system lists by other paths than it is asked for", path=directory, found=entry.path
-                )
-            if f"/{JOBS}/" in f"{entry.path}/":
-                tables.add(str(PurePosixPath(f"{entry.path}/".partition(f"/{JOBS}/")[0])))
-            if not entry.is_directory:
-                files[str(PurePosixPath(entry.path))] = entry
-                if f"/{SCHEMAS}/" in entry.path and (table := table_of_schema_file(entry.path)) is not None:
-                    paimon.add(table)
-    for path, entry in files.items():
-        if entry.kind == "NotFound" and selection.partition(path) is not None:
-            raise FileNotFoundError(2, "A symbolic link leads to nothing", path)
+        found += location.entries(recursive=True) if pruning is None else location.entries_of_some(pruning.choose)
+    tables, paimon, files = set[str](), set[str](), dict[str, Entry]()
+    for entry in found:
+        path = str(PurePosixPath(entry.path))
+        if not path.startswith(f"{selection.base}/") and not PurePosixPath(path).is_relative_to(selection.base):
+            reason = "the file system lists by other paths than it is asked for"
+            raise MosaicError(reason, path=selection.base, found=entry.path)
+        table, is_in_jobs, _ = f"{path}/".partition(f"/{JOBS}/")
+        if is_in_jobs:
+            tables.add(table)
+        if entry.is_directory and entry.name == SCHEMAS:
+            paimon.add(str(PurePosixPath(path).parent))
+        elif not entry.is_directory:
+            files[path] = entry
+            if entry.kind == "NotFound" and selection.partition(path) is not None:
+                raise FileNotFoundError(2, "A symbolic link leads to nothing", path)
     if not plain:
         refuse_reading(fs, paimon)
     return {path: entry for path, entry in files.items() if entry.is_file}, tables
@@ -369,7 +359,7 @@ def _apply_records(
     }
     # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
     staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
-    for job in sorted({path.partition(f"/{JOBS}/")[0] + f"/{JOBS}/" + _job(path) for path in staged - listed.keys()}):
+    for job in sorted(set(map(_job_directory, staged - listed.keys()))):
         listed |= {entry.path: entry for entry in Location(fs, job).entries(recursive=True) if entry.is_file}
     files = []
     for name, partition in chosen.items():
@@ -421,8 +411,9 @@ def _as_listed(states: _States, real: str, base: str) -> tuple[list[Commit], Che
     return pending, Checkpoint(hidden)
 
 
-def _job(staged: str) -> str:
-    return staged.partition(f"/{JOBS}/")[2].partition("/")[0]
+def _job_directory(staged: str) -> str:
+    table, jobs, below = staged.partition(f"/{JOBS}/")
+    return f"{table}{jobs}{below.partition('/')[0]}"
 
 
 def nothing_to_read(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX} files") -> NoMosaicFilesError:
