@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smalti.errors import MosaicError, NoSuchRowError
-from smalti.mosaic.rows import parse_indices, parse_span, plan_take, split_rows
+from smalti.mosaic.rows import Taken, parse_indices, parse_rows, split_rows
 from tests.support.strategies import examples
 
 
@@ -92,19 +92,19 @@ def test_no_rows() -> None:
     ],
 )
 def test_spans(rows: Any, expected: range) -> None:
-    assert parse_span(rows, 10) == expected
+    assert parse_rows(rows, 10) == expected
 
 
 @pytest.mark.parametrize("rows", [range(5, 11), range(-3, 2), range(-11, -9), range(10, 11)])
 def test_spans_outside(rows: range) -> None:
     with pytest.raises(NoSuchRowError, match="there is no such row"):
-        parse_span(rows, 10)
+        parse_rows(rows, 10)
 
 
 @pytest.mark.parametrize("rows", [slice(None, None, -1), range(5, 2, -1), [1, 2], 3, slice("a", "b")])
 def test_what_is_no_span(rows: Any) -> None:
     with pytest.raises(MosaicError, match="rows are"):
-        parse_span(rows, 10)
+        parse_rows(rows, 10)
 
 
 @examples(60)
@@ -117,11 +117,12 @@ def test_every_row_is_found_once(sizes: list[int], picks: list[int], span: tuple
     """Rows are read in ascending order, each once, by parts; the order of the take puts them where they belong."""
     starts = [sum(sizes[:place]) for place in range(len(sizes) + 1)]
     numbers = [pick % starts[-1] for pick in picks] if starts[-1] else []
-    plan = plan_take(pa.array(numbers, pa.int64()))
-    found = [starts[part] + row for part, rows in split_rows(plan.rows, starts) for row in pa.array(rows).to_pylist()]
+    taken = Taken(pa.array(numbers, pa.int64()))
+    read = split_rows(taken.among(starts[-1]), starts)
+    found = [starts[part] + row for part, rows in read for row in pa.array(rows).to_pylist()]
     assert found == sorted(set(numbers))
-    assert (found if plan.order is None else [found[place] for place in plan.order.to_pylist()]) == numbers
-    rows = parse_span(slice(*span), starts[-1])
+    assert (found if taken.order is None else [found[place] for place in taken.order.to_pylist()]) == numbers
+    rows = parse_rows(slice(*span), starts[-1])
     parts = list(split_rows(rows, starts))
     assert [starts[part] + int(str(row)) for part, rows in parts for row in rows] == list(rows)
     assert len({part for part, _ in parts}) == len(parts)

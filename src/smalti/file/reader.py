@@ -17,7 +17,6 @@ from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
 from smalti.file.scans import Scan
 from smalti.file.streams import Scannable, refuse_fields
-from smalti.file.taking import in_order_of
 from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
@@ -25,7 +24,7 @@ from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping, LogicalProjec
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
-from smalti.mosaic.rows import RowIndex, Rows, parse_indices, parse_span, plan_take, split_rows
+from smalti.mosaic.rows import RowIndex, Rows, Taken, parse_rows, split_rows
 from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
 from smalti.progress import Listener, Meter
@@ -345,20 +344,16 @@ class MosaicFile(Scannable):
         output = self._project(scan.columns)
         plan = self._plan_of(scan, output)
         schema = output.schema if plan.row_index is None else plan.row_index.add_to(output.schema)
-        return pa.Table.from_batches(self._batches(plan, kept=kept, progress=scan.progress), schema=schema)
+        # Decoding a row group keeps all cores busy if it has a bucket for each.
+        is_narrow = isinstance(scan.rows, Taken) and len(output.stored.buckets) < threads.cpu_count()
+        budget = self._take_budget if is_narrow else None
+        batches = self._batches(plan, kept=kept, progress=scan.progress, budget=budget)
+        return pa.Table.from_batches(batches, schema=schema)
 
     def _plan_of(self, scan: Scan, output: LogicalProjection) -> ScanPlan:
-        rows = None if scan.rows is None else parse_span(scan.rows, self.num_rows)
+        rows = None if scan.rows is None else parse_rows(scan.rows, self.num_rows)
         index = None if scan.row_index is None else RowIndex(scan.row_index)
         return self._plan(output, scan.filters, scan.row_groups, rows, index)
-
-    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        output, wanted = self._project(columns), plan_take(parse_indices(indices, self.num_rows))
-        plan = self._plan(output, None, rows=wanted.rows)
-        # Decoding a row group keeps all cores busy if it has a bucket for each.
-        is_narrow = len(output.stored.buckets) < threads.cpu_count()
-        batches = self._batches(plan, kept=kept, budget=self._take_budget if is_narrow else None)
-        return in_order_of(wanted, pa.Table.from_batches(batches, schema=output.schema), kept)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
         plan = self._plan_of(scan, self._project(scan.columns))

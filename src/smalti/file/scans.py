@@ -17,7 +17,7 @@ from smalti.extras import optional_module
 from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
 from smalti.logical.patterns import check_columns, match_names
-from smalti.mosaic.rows import RowIndex
+from smalti.mosaic.rows import RowIndex, Taken
 
 if TYPE_CHECKING:
     from smalti.file.streams import Scannable
@@ -107,7 +107,7 @@ class Scan:
     #: Row groups of a single file, in this order; by default all.
     row_groups: tuple[int, ...] | None = None
     #: Rows by number; by default all.
-    rows: range | slice | None = None
+    rows: range | slice | Taken | None = None
     #: The name of the column of row numbers, which comes first; by default there is none.
     row_index: str | None = None
     #: Whether batches, other than the last, have exactly `batch_size` rows.

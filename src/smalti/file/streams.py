@@ -15,11 +15,11 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.scans import Scan, keep_batches
-from smalti.file.taking import chosen_rows
+from smalti.file.taking import chosen_rows, in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
 from smalti.memory import asked_limit, most_memory
-from smalti.mosaic.rows import RowIndex
+from smalti.mosaic.rows import RowIndex, Taken
 
 if TYPE_CHECKING:
     from smalti.file.blocks import RowBlocks
@@ -79,10 +79,6 @@ class Scannable(ABC):
             return RowIndex(name).add_to(pa.schema([])) if name == row_index else self._scan_schema([name])
 
         return parse_text(text, schema_of)
-
-    @abstractmethod
-    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        """Rows by number, see `take`; `columns` has each name once."""
 
     def _present(self, names: Sequence[str]) -> list[str]:
         """The names that are top-level columns. Refuse paths of struct fields."""
@@ -162,8 +158,9 @@ class Scannable(ABC):
         ...     f.take([4, 0, -1, 4], ["a"]).to_pydict()
         {'a': ['e', 'a', 'f', 'e']}
         """
-        once, again = Scan(self, check_columns(columns))._once()
-        table = self._take(indices, once.columns, self._allowance())
+        kept, taken = self._allowance(), Taken(indices)
+        once, again = Scan(self, check_columns(columns), rows=taken)._once()
+        table = in_order_of(taken, self._scan_table(once, kept), kept)
         return table if again is None else table.select(again)
 
     def sample(

@@ -9,17 +9,17 @@ import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
-from smalti.mosaic.rows import TakePlan
+from smalti.mosaic.rows import Taken
 
 
-def in_order_of(plan: TakePlan, table: pa.Table, kept: Allowance) -> pa.Table:
+def in_order_of(taken: Taken, table: pa.Table, kept: Allowance) -> pa.Table:
     """The rows of a take in the order that was asked for, given those that were read for it."""
-    if plan.order is None:
+    if taken.order is None:
         return table
     from smalti.logical.arrays import take_table  # see there why not at the top
 
-    kept.part().take(kept.held * len(plan.order) // max(1, table.num_rows))
-    return take_table(table, plan.order)
+    kept.part().take(kept.held * len(taken.order) // max(1, table.num_rows))
+    return take_table(table, taken.order)
 
 
 def chosen_rows(n: Any, total: int, seed: int | None) -> pa.Int64Array:

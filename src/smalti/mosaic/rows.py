@@ -144,16 +144,46 @@ def _rows(num_rows: int) -> str:
     return f"{-num_rows} to {num_rows - 1}" if num_rows else "none, because there are no rows"
 
 
-def parse_span(rows: Any, num_rows: int) -> range:
-    """The rows that a range or slice asks for, in ascending order.
+class Taken:
+    """Rows that are asked for by number, in any order and as often as they like.
+
+    They are read in ascending order and each once. `order` has an index into those for each row of the result; None if
+    the result is what was read. It is known when `among` was called.
+
+    Examples
+    --------
+    >>> taken = Taken([7, 2, -3])
+    >>> taken.among(10).to_pylist(), taken.order.to_pylist()
+    ([2, 7], [1, 0, 1])
+    """
+
+    def __init__(self, indices: Any) -> None:
+        self._indices = indices
+        self.order: pa.Array | None = None
+
+    def among(self, num_rows: int) -> pa.Int64Array:
+        """The rows that are read, of so many."""
+        import pyarrow.compute as pc
+
+        numbers = parse_indices(self._indices, num_rows)
+        rows = numbers.unique()
+        rows = rows.take(pc.sort_indices(rows))
+        self.order = None if rows.equals(numbers) else pc.index_in(numbers, value_set=rows)
+        return rows
+
+
+def parse_rows(rows: Any, num_rows: int) -> Rows:
+    """The rows that a range, a slice or a take asks for, in ascending order.
 
     A slice is cut to the rows that there are, as Python cuts it; a range has to lie within them.
 
     Examples
     --------
-    >>> parse_span(slice(-3, None), 10), parse_span(range(2, 8, 2), 10), parse_span(slice(8, 99), 10)
+    >>> parse_rows(slice(-3, None), 10), parse_rows(range(2, 8, 2), 10), parse_rows(slice(8, 99), 10)
     (range(7, 10), range(2, 8, 2), range(8, 10))
     """
+    if isinstance(rows, Taken):
+        return rows.among(num_rows)
     if isinstance(rows, slice):
         try:
             found = range(*rows.indices(num_rows))
@@ -170,35 +200,6 @@ def parse_span(rows: Any, num_rows: int) -> range:
     if found.step < 0:
         raise MosaicError("rows are read in their order; take reads them in any other", found=rows)
     return found if len(found) else range(0)
-
-
-@dataclass(frozen=True)
-class TakePlan:
-    """The rows that are read for a take, in ascending order and each once, and the order that was asked for.
-
-    `order` has an index into `rows` for each row of the result; None if the result is `rows` as they are.
-    """
-
-    rows: pa.Int64Array
-    order: pa.Array | None
-
-
-def plan_take(numbers: pa.Int64Array) -> TakePlan:
-    """What is read for rows that were asked for by number, in any order and as often as they like.
-
-    Examples
-    --------
-    >>> plan = plan_take(pa.array([7, 2, 7]))
-    >>> plan.rows.to_pylist(), plan.order.to_pylist()
-    ([2, 7], [1, 0, 1])
-    """
-    import pyarrow.compute as pc
-
-    rows = numbers.unique()
-    rows = rows.take(pc.sort_indices(rows))
-    if len(rows) == len(numbers) and rows.equals(numbers):
-        return TakePlan(rows, None)
-    return TakePlan(rows, pc.index_in(numbers, value_set=rows))
 
 
 def split_rows(rows: Rows, starts: Sequence[int]) -> Iterator[tuple[int, Rows]]:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pypaimon.read.split import Split
 
-from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, identity_of
-from smalti.file.scans import Scan, keep_batches
+from smalti.file.scans import Scan
 from smalti.file.streams import Scannable
-from smalti.file.taking import in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.types import fixed_bytes
-from smalti.mosaic.rows import parse_indices, parse_span, plan_take
+from smalti.mosaic.rows import parse_rows
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
@@ -97,20 +95,12 @@ class PaimonDataset(Scannable):
             return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)
         reader = self._reader(output, filter_, scan.row_index)
         every = reader.count(self.splits())
-        rows = None if scan.rows is None else parse_span(scan.rows, every.num_rows)
+        rows = None if scan.rows is None else parse_rows(scan.rows, every.num_rows)
         return reader.numbered(every, rows, scan.progress)
 
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
         """Parts of the rows of the snapshot, which are read in any order, for `smalti.loader`."""
         return PaimonBlocks(self, self._scan_schema(check_columns(columns)))
-
-    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        output = self._scan_schema(columns)
-        reader = self._reader(output)
-        every = reader.count(self.splits())
-        wanted = plan_take(parse_indices(indices, every.num_rows))
-        batches = keep_batches(reader.numbered(every, wanted.rows), kept)
-        return in_order_of(wanted, pa.Table.from_batches(batches, output), kept)
 
 
 class PaimonBlocks(RowBlocks):

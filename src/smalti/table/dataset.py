@@ -20,19 +20,18 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
 from smalti.file.scans import Scan, first_rows
 from smalti.file.streams import Scannable
-from smalti.file.taking import in_order_of
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
+from smalti.mosaic.rows import RowIndex, parse_rows
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile, Listing, list_files, nothing_to_read, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
 from smalti.table.planning import ReadPlan, matching_files, numbered_pieces, parse_filter, partition_pruner, plan_read
 from smalti.table.reading import read_plan
-from smalti.table.snapshot import OpenFiles, ReadSettings, Snapshot
+from smalti.table.snapshot import IncompleteError, OpenFiles, ReadSettings, Snapshot
 from smalti.units import show_bytes, show_count
 
 if TYPE_CHECKING:
@@ -78,13 +77,19 @@ class MosaicDataset(Scannable):
     def _read(self, read: Callable[[Snapshot, OpenFiles], Result]) -> Result:
         """Read, and if files were replaced since they were listed, list the table again and start over.
 
-        Files that were opened to know their columns stay open until they are read, or until `read` is done.
+        A read that needs the directories which were not listed starts over with all of them. Files that were opened to
+        know their columns stay open until they are read, or until `read` is done.
         """
         table = self._table
 
         def attempt() -> Result:
-            with closing(OpenFiles(table.budget)) as opened:
-                return read(table, opened)
+            nonlocal table
+            try:
+                with closing(OpenFiles(table.budget)) as opened:
+                    return read(table, opened)
+            except IncompleteError:
+                table = self._list()
+                return attempt()
 
         def list_again() -> None:
             nonlocal table
@@ -134,9 +139,9 @@ class MosaicDataset(Scannable):
         """The columns of `schema`, of which engines ask for some by name."""
 
         def find(table: Snapshot, _: OpenFiles) -> TableColumns:
-            whole = self._whole(table)
-            found = whole.all_columns
-            self._refuse_stored_path(whole, whole.files)
+            table.need_all()
+            found = table.all_columns
+            self._refuse_stored_path(table, table.files)
             return found
 
         return self._given or self._read(find)
@@ -175,19 +180,17 @@ class MosaicDataset(Scannable):
         def read(table: Snapshot, opened: OpenFiles) -> pa.Table:
             found: list[pa.RecordBatch] = []
             left, start, end = max(0, num_rows), 0, 0
-            table, files = self._may_match(table, parse_filter(once.filters), opened, is_first_enough=True)
+            files = self._may_match(table, parse_filter(once.filters), opened, is_first_enough=True)
             count = len(files)
             while left and end < count:
                 start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
                 chosen = files[count - end : count - start] if from_end else files[start:end]
-                table, plan = self._plan_files(table, chosen, once, opened)
-                batches = read_plan(table, plan, opened)
-                with closing(batches):
+                with closing(read_plan(table, self._plan_files(table, chosen, once, opened), opened)) as batches:
                     rows = _last_rows(batches, left) if from_end else list(first_rows(batches, left))
                 found = [*rows, *found] if from_end else [*found, *rows]
                 left -= sum(batch.num_rows for batch in rows)
             looked_at = files[count - end :] if from_end else files[:end]
-            output = self._plan_files(table, looked_at, once, opened)[1].output
+            output = self._plan_files(table, looked_at, once, opened).output
             # Where a column is in none of some files, their rows have the types of the whole table.
             schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
             shown = pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
@@ -224,30 +227,27 @@ class MosaicDataset(Scannable):
 
     # --- how a scan is planned --------------------------------------------------------------------------------------
 
-    def _whole(self, table: Snapshot) -> Snapshot:
-        """The snapshot of all files, if some of their directories were not listed."""
-        return table if table.is_whole else self._list()
-
-    def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> tuple[Snapshot, ReadPlan]:
+    def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> ReadPlan:
         """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
         filter_ = parse_filter(scan.filters)
         scan = replace(scan, filters=filter_)
         is_numbered = scan.rows is not None or scan.row_index is not None
-        table = self._whole(table) if is_numbered else table  # Rows that a filter leaves out have numbers, too.
-        table, files = self._may_match(table, filter_, kept)
+        if is_numbered:
+            table.need_all()  # Rows that a filter leaves out have numbers, too.
+        files = self._may_match(table, filter_, kept)
+        plan = self._plan_files(table, files, scan, kept)
         if not is_numbered:
-            return self._plan_files(table, files, scan, kept)
+            return plan
         starts = table.row_starts(kept)
-        rows = None if scan.rows is None else parse_span(scan.rows, starts[-1])
+        rows = None if scan.rows is None else parse_rows(scan.rows, starts[-1])
         pieces = numbered_pieces(files, table.files, starts, rows)
         if scan.is_per_file:
             pieces = [replace(piece, first_row=0) for piece in pieces]
-        table, plan = self._plan_files(table, files, scan, kept)
-        return table, replace(plan, pieces=pieces)
+        return replace(plan, pieces=pieces)
 
     def _may_match(
         self, table: Snapshot, filter_: Filter | None, kept: OpenFiles, *, is_first_enough: bool = False
-    ) -> tuple[Snapshot, Sequence[FoundFile]]:
+    ) -> Sequence[FoundFile]:
         """The files that the names of directories do not rule out.
 
         A partition column that a file stores rules out nothing, because the stored value counts. So the files that are
@@ -255,46 +255,39 @@ class MosaicDataset(Scannable):
         schema), the first file stands for all; engines, which have asked for the schema, have opened all files.
         """
         if filter_ is None:
-            return table, table.files
-        has_schema = self._given is not None
+            return table.files
+        given, typed = self._given, table.partitions
+        if given is not None:
+            typed = given.project(given.present(typed.names))
         stored: set[str] = set()
         while True:
-            fields = [field for field in self._partition_fields(table) if field.name not in stored]
-            files = matching_files(table.files, fields, filter_)
+            files = matching_files(table.files, [field for field in typed if field.name not in stored], filter_)
             if len(files) == len(table.files) and table.is_whole:
-                return table, files
+                return files
             looked_at = files or table.files[:1]
-            table.learn(looked_at[:1] if is_first_enough or has_schema else looked_at, kept)
-            known = [file for file in (table.files if has_schema else looked_at) if file.path in table.columns]
+            table.learn(looked_at[:1] if is_first_enough or given is not None else looked_at, kept)
+            known = [file for file in (looked_at if given is None else table.files) if file.path in table.columns]
             more = table.stored_partitions(known).intersection(filter_.columns) - stored
             if not more:
-                return table, files
+                return files
+            table.need_all()
             stored |= more
-            table = self._whole(table)
 
-    def _partition_fields(self, table: Snapshot) -> list[pa.Field]:
-        """The partition columns, in the types of the schema that was given, if one was."""
-        given = self._given
-        if given is None:
-            return list(table.partitions)
-        return list(given.project(given.present(table.partitions.names)))
-
-    def _plan_files(
-        self, table: Snapshot, files: Sequence[FoundFile], scan: Scan, kept: OpenFiles
-    ) -> tuple[Snapshot, ReadPlan]:
+    def _plan_files(self, table: Snapshot, files: Sequence[FoundFile], scan: Scan, kept: OpenFiles) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values of all of them.
 
         Without files, the first file of the table says which columns there are.
         """
         typed_by = files or table.files[:1]
         try:
-            return table, self._plan_in_types(table, files, typed_by, scan, kept)
+            return self._plan_in_types(table, files, typed_by, scan, kept)
         except SchemaError:
             # A column that no file to be read has may be in another file. Then all its rows are null here.
-            whole = self._whole(table)
-            if self._given is not None or len(typed_by) == len(whole.files):
+            if self._given is None:
+                table.need_all()
+            if self._given is not None or len(typed_by) == len(table.files):
                 raise
-            return whole, self._plan_in_types(whole, files, whole.files, scan, kept)
+            return self._plan_in_types(table, files, table.files, scan, kept)
 
     def _plan_in_types(
         self, table: Snapshot, files: Sequence[FoundFile], typed_by: Sequence[FoundFile], scan: Scan, kept: OpenFiles
@@ -340,12 +333,11 @@ class MosaicDataset(Scannable):
         return found
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
-        return self._read(lambda table, opened: self._plan(table, scan, opened)[1].output)
+        return self._read(lambda table, opened: self._plan(table, scan, opened).output)
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         def read(table: Snapshot, opened: OpenFiles) -> tuple[pa.Table, int]:
-            attempt = kept.part()
-            table, plan = self._plan(table, scan, opened)
+            attempt, plan = kept.part(), self._plan(table, scan, opened)
             batches = list(read_plan(table, plan, opened, progress=scan.progress, kept=attempt))
             return pa.Table.from_batches(batches, plan.output), attempt.held
 
@@ -353,32 +345,17 @@ class MosaicDataset(Scannable):
         kept.take(held)
         return table
 
-    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        def read(table: Snapshot, opened: OpenFiles) -> tuple[pa.Table, int]:
-            attempt, table = kept.part(), self._whole(table)
-            starts = table.row_starts(opened)
-            wanted = plan_take(parse_indices(indices, starts[-1]))
-            table, plan = self._plan_files(table, table.files, self.scan(columns), opened)
-            plan = replace(plan, pieces=numbered_pieces(table.files, table.files, starts, wanted.rows))
-            batches = list(read_plan(table, plan, opened, kept=attempt))
-            return in_order_of(wanted, pa.Table.from_batches(batches, plan.output), attempt), attempt.held
-
-        taken, held = self._read(read)
-        kept.take(held)
-        return taken
-
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
         """The row groups of the files that there are now, which are read in any order, for `smalti.loader`."""
 
         def find(table: Snapshot, opened: OpenFiles) -> RowBlocks:
-            table = self._whole(table)
-            table, plan = self._plan_files(table, table.files, self.scan(columns), opened)
-            return TableBlocks(table, plan, opened)
+            table.need_all()
+            return TableBlocks(table, self._plan_files(table, table.files, self.scan(columns), opened), opened)
 
         return self._read(find)
 
     def _batches(self, table: Snapshot, opened: OpenFiles, scan: Scan) -> Iterator[pa.RecordBatch]:
-        table, plan = self._plan(table, scan, opened)
+        plan = self._plan(table, scan, opened)
         return read_plan(table, plan, opened, progress=scan.progress, batch_size=scan.batch_size)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:

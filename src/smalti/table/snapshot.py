@@ -111,6 +111,10 @@ def _with_path(file: FoundFile, filesystem: FileSystem, settings: ReadSettings) 
     return replace(file, partition={**(file.partition if settings.is_partitioned else {}), settings.file_paths: path})
 
 
+class IncompleteError(Exception):
+    """A read needs files in directories that a filter has ruled out."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The files of a table, in the order in which they are read."""
@@ -176,6 +180,11 @@ class Snapshot:
         if key not in self._dictionaries:
             self._dictionaries[key] = shared_dictionary(self.files, field)
         return self._dictionaries[key]
+
+    def need_all(self) -> None:
+        """Raise `IncompleteError` if some directories were not listed, so that the reader starts over with all."""
+        if not self.is_whole:
+            raise IncompleteError
 
     # --- opening ----------------------------------------------------------------------------------------------------
 

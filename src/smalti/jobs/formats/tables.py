@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.scans import Scan, keep_batches
+from smalti.file.scans import Scan
 from smalti.file.streams import Scannable
-from smalti.file.taking import in_order_of
 from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
@@ -22,7 +20,7 @@ from smalti.jobs.formats.text import with_agreed_types
 from smalti.logical.adapt import Adapter, adapt_batch
 from smalti.logical.patterns import match_names
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.rows import RowIndex, parse_indices, parse_span, plan_take
+from smalti.mosaic.rows import RowIndex, parse_rows
 from smalti.progress import Meter
 from smalti.table.listing import FoundFile, Listing, location_of
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
@@ -117,7 +115,7 @@ class FormatTable(Scannable):
         self, scan: Scan, output: pa.Schema, needed: pa.Schema, filter_: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """A scan of rows by number: rows are counted before the filter."""
-        rows = None if scan.rows is None else parse_span(scan.rows, self.count_rows())
+        rows = None if scan.rows is None else parse_rows(scan.rows, self.count_rows())
         plain = replace(scan, columns=tuple(needed.names), filters=None, rows=None, row_index=None)
         index = None if scan.row_index is None else RowIndex(scan.row_index)
         if filter_ is not None:
@@ -125,12 +123,6 @@ class FormatTable(Scannable):
         options: dict[str, Any] = {"filter_": filter_, "row_index": index, "rows": rows}
         with closing(self._scan_batches(plain)) as batches:
             yield from numbered(batches, scan.with_index(output), **options)
-
-    def _take(self, indices: Any, columns: Sequence[str] | None, kept: Allowance) -> pa.Table:
-        wanted, output = plan_take(parse_indices(indices, self.count_rows())), self._scan_schema(columns)
-        with closing(self._scan_batches(Scan(self, tuple(output.names)))) as batches:
-            found = list(keep_batches(numbered(batches, output, rows=wanted.rows), kept))
-        return in_order_of(wanted, pa.Table.from_batches(found, output), kept)
 
     def _owner(self, path: str) -> str:
         """The column that a name of a filter is, or of whose fields it is one."""
