@@ -6,9 +6,9 @@ import argparse
 from functools import partial
 from typing import Any
 
-from smalti.cli.arguments import add_columns, add_output, whole_number
+from smalti.cli.arguments import add_columns, add_output
 from smalti.cli.commands import COMMANDS
-from smalti.cli.job_arguments import add_engine, print_summary, run_job, split_names
+from smalti.cli.job_arguments import add_engine, add_keep, add_resume, print_summary, run_job, split_names
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
 
@@ -20,13 +20,8 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="change nothing; say what would be copied and encoded")
-    about = "keep replaced files for HOURS, for those who have listed the table before (default: delete them)"
-    parser.add_argument("--keep", type=float, metavar="HOURS", help=about)
-    parser.add_argument(
-        "--workers", type=whole_number, metavar="N", help="change N files at once (default: one per core)"
-    )
-    about = "start from the beginning, even if an earlier run of the same job was interrupted"
-    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+    add_keep(parser)
+    add_resume(parser)
     add_engine(parser)
     add_output(parser)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
-from smalti.cli.job_arguments import add_replacing, chosen_columns, given, print_summary, run_job
+from smalti.cli.job_arguments import add_replacing, add_resume, chosen_columns, given, print_summary, run_job
 from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError
@@ -35,8 +35,7 @@ def arguments_convert(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     about = f"the format of the target, if its suffix does not say it: {FORMATS}"
     parser.add_argument("--target-format", "--to", metavar="FORMAT", help=about)
-    about = "start from the beginning, even if an earlier run of the same job was interrupted"
-    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+    add_resume(parser)
     add_replacing(parser, salvages=True)
     add_output(parser)
 

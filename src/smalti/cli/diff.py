@@ -85,10 +85,8 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
             found.rows = (a.count_rows(), b.count_rows())
             compare_rows(a, b, shared, found, options.n)
     equal = found.same_values and found.same_schema and not (options.strict and found.declared)
-    if options.json:
-        screen.json({"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)})
-    else:
-        screen.lines(_lines(found, options.schema, screen))
+    document = {"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)}
+    screen.show(document, _lines(found, options.schema, screen))
     return 0 if equal else 1
 
 

@@ -65,8 +65,20 @@ def run_job(options: argparse.Namespace, screen: Screen, job: Callable[..., Any]
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
+    """How a job runs."""
     about = "threads of this machine, or Spark (default local)"
     parser.add_argument("--engine", choices=("local", "spark"), help=about)
+    parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    about = "start from the beginning, even if an earlier run of the same job was interrupted"
+    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+
+
+def add_keep(parser: argparse.ArgumentParser) -> None:
+    about = "keep replaced Mosaic files for HOURS, for those who have listed the table before (default: delete them)"
+    parser.add_argument("--keep", type=float, metavar="HOURS", help=about)
 
 
 def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
@@ -76,7 +88,6 @@ def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
         about += "; skip-columns leaves out only the columns of Mosaic files that cannot be read"
     choices = ("raise", "skip", "skip-columns") if salvages else ("raise", "skip")
     parser.add_argument("--on-error", choices=choices, help=about)
-    parser.add_argument("--workers", type=whole_number, metavar="N", help="run N tasks at once (default: one per core)")
     add_engine(parser)
 
 
@@ -95,8 +106,7 @@ def add_snapshot(parser: argparse.ArgumentParser) -> None:
 def add_replacing(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
     """Arguments of the jobs that write tables: how they run, what they replace, and how Mosaic is written."""
     add_run(parser, salvages=salvages)
-    about = "keep replaced Mosaic files for HOURS, for those who have listed the table before (default: delete them)"
-    parser.add_argument("--keep", type=float, metavar="HOURS", help=about)
+    add_keep(parser)
     add_plain(parser)
     group = parser.add_argument_group("how Mosaic is written", "These are the options of smalti.WriterOptions.")
     helps, hints = option_help(), get_type_hints(WriterOptionValues)

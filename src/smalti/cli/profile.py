@@ -49,28 +49,21 @@ def run_profile(options: argparse.Namespace, screen: Screen) -> None:
     columns = profile.table.to_pylist()
     if options.only is not None:
         columns = [item for item, fact in zip(columns, profile.facts, strict=True) if find_kind(fact) in options.only]
-    if options.json:
-        facts = {name: getattr(profile, name) for name in ("source", "num_rows", "num_files", "num_bytes", "seconds")}
-        screen.json(
-            {
-                **facts,
-                "findings": profile.findings,
-                "skipped": [str(item) for item in profile.skipped],
-                "columns": columns,
-            }
-        )
-        return
+    names = ("source", "num_rows", "num_files", "num_bytes", "seconds", "findings")
+    document = {name: getattr(profile, name) for name in names}
+    document |= {"skipped": [str(item) for item in profile.skipped], "columns": columns}
     titles = heads("column:20 | type:8 | >nulls | >distinct | min:8 | max:8 | values:16 | encodings:8 | >bytes")
     found = profile.findings
     shown = columns[:MAX_BESIDE_FILE] if options.output else columns
     rest = len(columns) - len(shown)
-    screen.lines(
+    screen.show(
+        document,
         [
             *([f"{printable(found)} (--only shows them)", ""] if found else []),
             *screen.table(titles, map(_line, shown)),
             *([f"… {rest:,} more columns are in {printable(options.output)}"] if rest else []),
             *map(printable, str(profile).splitlines()),
-        ]
+        ],
     )
 
 

@@ -52,13 +52,16 @@ def run_size(options: argparse.Namespace, screen: Screen) -> None:
         "ratio": lambda line: line[2].unpacked / max(1, line[2].stored),
     }
     lines = sorted(groups, key=order[options.sort])[: options.n]
-    if options.json:
-        documents = [
-            {**vars(found), "name": name, "columns": count, "encodings": list(found.encodings)}
-            for name, count, found in lines
-        ]
-        screen.json({"file": shown_paths(options.files), "stored": total, "columns": documents})
-        return
+    documents = [
+        {
+            "name": name,
+            "columns": count,
+            "stored": found.stored,
+            "unpacked": found.unpacked,
+            "encodings": list(found.encodings),
+        }
+        for name, count, found in lines
+    ]
     shares = accumulate(found.stored for _, _, found in lines)
     rows = [
         [
@@ -76,7 +79,8 @@ def run_size(options: argparse.Namespace, screen: Screen) -> None:
     first = "column:20" if options.prefix is None else "prefix:20 | >columns"
     titles = f"{first} | >bytes | >share | >summed | >unpacked | >ratio | encodings:8"
     summary = f"{show_count(len(sizes), 'column')} of {size(total)}"
-    screen.lines([*screen.table(heads(titles), rows), summary])
+    document = {"file": shown_paths(options.files), "stored": total, "columns": documents}
+    screen.show(document, [*screen.table(heads(titles), rows), summary])
 
 
 def by_prefix(sizes: Mapping[str, ColumnBytes], parts: int | None) -> list[tuple[str, int, ColumnBytes]]:

@@ -141,8 +141,7 @@ class TableSums:
         self.columns: dict[str, ColumnBytes] = {}
         self.files: list[dict[str, Any]] = []
         self.buckets: dict[str, int] = {}
-        #: By bucket: bytes that are read as a whole, and those before the slots of a paged one.
-        self.whole: Counter[int] = Counter()
+        #: By bucket: bytes that are read for any column of it. For one of a paged bucket its slots are read as well.
         self.head: Counter[int] = Counter()
         self._alike = True  # whether every file has the same columns in the same buckets
         self._paged: Counter[str] = Counter()
@@ -158,8 +157,7 @@ class TableSums:
         for group in layout.row_groups:
             by_encoding.update(group.bytes_by_encoding())
             for bucket in group.buckets:
-                is_paged = bucket.mode == "paged"
-                (self.head if is_paged else self.whole)[bucket.id] += _head(bucket) if is_paged else bucket.size
+                self.head[bucket.id] += _head(bucket)
                 for part in bucket.columns:
                     buckets[part.name] = bucket.id
                     if part.stored_size is None:
@@ -185,11 +183,10 @@ class TableSums:
     @property
     def num_buckets(self) -> int:
         """How many buckets each file has, 0 if columns are not in the same buckets everywhere."""
-        return max([*self.whole, *self.head], default=-1) + 1 if self._alike else 0
+        return max(self.head, default=-1) + 1 if self._alike else 0
 
     def lists(self, names: list[str]) -> dict[str, Any]:
         """The sums by column, in this order, and by bucket; buckets only if they are the same in every file."""
-        numbers = range(self.num_buckets)
         columns = [self.columns.get(name, ColumnBytes()) for name in names]
         return {
             "stored": [column.stored for column in columns],
@@ -197,8 +194,7 @@ class TableSums:
             "paged": [self._paged[name] for name in names],
             "shared": [int(name in self._shared) for name in names],
             "chunks": [[column.encodings[encoding.name] for encoding in Encoding] for column in columns],
-            "whole": [self.whole[bucket] for bucket in numbers],
-            "head": [self.head[bucket] for bucket in numbers],
+            "head": [self.head[bucket] for bucket in range(self.num_buckets)],
         }
 
 
@@ -220,8 +216,8 @@ def _group(group: RowGroupLayout) -> dict[str, Any]:
 
 
 def _head(bucket: BucketLayout) -> int:
-    """Bytes before the first slot of a paged bucket."""
-    return bucket.size - sum(column.stored_size or 0 for column in bucket.columns) if bucket.mode == "paged" else 0
+    """Bytes that are read for any column of a bucket: all of it, or those before the slots of a paged one."""
+    return bucket.size - sum(column.stored_size or 0 for column in bucket.columns)
 
 
 def _bound_types(file: MosaicFile) -> dict[str, pa.DataType]:

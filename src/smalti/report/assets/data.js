@@ -6,7 +6,7 @@ const hasLayout = model.files.length > 0;
 // By column: bytes in the file (if the column is `shared`, a part of those of a bucket that is compressed as one), bytes
 // before compression, and row groups by encoding.
 const { stored, unpacked, shared, chunks } = model.sums;
-const numBuckets = model.sums.whole.length;
+const numBuckets = model.sums.head.length;
 const encodingBytes = model.encodings.map((_, code) => sum(model.files.map((file) => file.encodings[code])));
 const encodingCount = model.encodings.map((_, code) => sum(chunks.map((many) => many[code])));
 
@@ -33,7 +33,6 @@ Object.entries(model.statistics).forEach(([column, records]) => {
 const summary = (column, part) => (model.values ? model.values[part][column] : null) ?? summaries[column]?.[part] ?? null;
 
 // What is worth knowing first: columns that are empty, constant, identical or nearly empty.
-const findings = model.findings ?? [];
-const foundKind = new Map(findings.flatMap(({ kind, columns: places }) => places.map((column) => [column, kind])));
+const foundKind = new Map(model.findings.flatMap(({ kind, columns: places }) => places.map((column) => [column, kind])));
 
 const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null, finding: "" };

@@ -16,8 +16,8 @@ $("map-hint").textContent = isFile
   : "Every file is a band, as wide as its bytes. Colours show the share of each encoding.";
 $("layout").textContent = model.layout ? `Layout: ${model.layout}.` : "";
 
-$("findings").hidden = !findings.length;
-$("findings").replaceChildren(...findings.map(({ kind, words }) => {
+$("findings").hidden = !model.findings.length;
+$("findings").replaceChildren(...model.findings.map(({ kind, words }) => {
   const chip = make("button", "", words);
   chip.type = "button";
   chip.dataset.kind = kind;
@@ -75,7 +75,7 @@ function loadState() {
   const code = model.encodings.indexOf(parts.get("encoding"));
   state.encoding = only.value = code < 0 ? "" : String(code);
   state.bucket = parts.has("bucket") && Number(parts.get("bucket")) < numBuckets ? Number(parts.get("bucket")) : null;
-  state.finding = findings.some(({ kind }) => kind === parts.get("finding")) ? parts.get("finding") : "";
+  state.finding = model.findings.some(({ kind }) => kind === parts.get("finding")) ? parts.get("finding") : "";
   if (parts.has("sort")) table.sortBy(parts.get("sort").replace(/ down$/, ""), parts.get("sort").endsWith(" down"));
 }
 

@@ -5,12 +5,12 @@ function merge(ranges) {
   return sorted.filter(([offset], i) => i === 0 || offset !== sum(sorted[i - 1])).length;
 }
 
-// Of a table there are sums over its files: whole buckets, and of paged ones what is before the slots, and the slots.
+// Of a table there are sums over its files: what is read of buckets for any column, and slots of columns in paged ones.
 function tableCost(ticked) {
-  const { whole, head, paged } = model.sums;
-  if (!whole.length) return { read: sum([...ticked].map((column) => stored[column])), requests: null, buckets: null, isEstimate: true };
+  const { head, paged } = model.sums;
+  if (!head.length) return { read: sum([...ticked].map((column) => stored[column])), requests: null, buckets: null, isEstimate: true };
   const buckets = new Set([...ticked].map((column) => columns.bucket[column]));
-  return { read: sum([...buckets].map((bucket) => whole[bucket] + head[bucket])) + sum([...ticked].map((column) => paged[column])), requests: null, buckets: buckets.size };
+  return { read: sum([...buckets].map((bucket) => head[bucket])) + sum([...ticked].map((column) => paged[column])), requests: null, buckets: buckets.size };
 }
 
 function projectionCost(ticked) {
