@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from smalti.cli.arguments import add_columns, add_format, add_output, select_columns, whole_number
-from smalti.cli.inputs import open_table, shown_paths
+from smalti.cli.inputs import open_table
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import GREEN, RED, cell
 from smalti.cli.screen import Screen
@@ -22,6 +22,7 @@ from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.arrays import to_stored
 from smalti.logical.types import is_binary_like, is_list_like, is_string_like, map_children, storage_type
 from smalti.logical.widen import widen, widen_values
+from smalti.table.opening import source_name
 from smalti.units import show_count
 
 #: Names, types and metadata listed one by one; the rest is counted.
@@ -85,7 +86,7 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
             found.rows = (a.count_rows(), b.count_rows())
             compare_rows(a, b, shared, found, options.n)
     equal = found.same_values and found.same_schema and not (options.strict and found.declared)
-    document = {"a": shown_paths([options.a]), "b": shown_paths([options.b]), "equal": equal, **vars(found)}
+    document = {"a": source_name([options.a]), "b": source_name([options.b]), "equal": equal, **vars(found)}
     screen.show(document, _lines(found, options.schema, screen))
     return 0 if equal else 1
 

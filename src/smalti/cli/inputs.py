@@ -55,24 +55,14 @@ def local_paths(paths: Sequence[str], source_format: str | None = None) -> Itera
 
 
 def _sniffed(path: Path) -> str:
+    """The format of a file by its first bytes and its last four; text that is not JSON is taken for CSV."""
+    from smalti.jobs.formats.registry import FORMATS
+
     with path.open("rb") as file:
         head = file.read(1 << 12)
         file.seek(-min(4, path.stat().st_size), 2)
-        return format_of_bytes(head, file.read())
-
-
-def format_of_bytes(head: bytes, end: bytes) -> str:
-    """The format of a file by its first bytes and its last four; text that is not JSON is taken for CSV.
-
-    Examples
-    --------
-    >>> format_of_bytes(b"PAR1...", b"PAR1"), format_of_bytes(b' {"a": 1}', b"1}\\n")
-    ('parquet', 'json')
-    """
-    from smalti.jobs.formats.registry import FORMATS
-
-    if end == MAGIC:
-        return "mosaic"
+        if file.read() == MAGIC:
+            return "mosaic"
     found = foreign.sniff(head)
     if found in FORMATS:
         return found
@@ -155,16 +145,11 @@ def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
     """Every Mosaic file that the paths lead to, open, by its name; for commands about how files are stored."""
     with open_table(paths) as opened:
         if isinstance(opened, smalti.MosaicFile):
-            yield shown_paths(paths), opened
+            yield source_name(paths), opened
         elif isinstance(opened, smalti.MosaicDataset):
             yield from open_locations(opened.locations)
         else:
             formats = sorted({format_.title for format_ in getattr(opened, "formats", ())})
             raise MosaicError(
-                "this command is about Mosaic files", path=shown_paths(paths), found=", ".join(formats) or None
+                "this command is about Mosaic files", path=source_name(paths), found=", ".join(formats) or None
             )
-
-
-def shown_paths(paths: Sequence[str]) -> str:
-    """The paths as they are shown."""
-    return source_name(list(paths))

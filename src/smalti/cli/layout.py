@@ -83,27 +83,21 @@ def _weigh(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile)
 
 def _chosen_layout(options: argparse.Namespace, file: smalti.MosaicFile) -> tuple[FileLayout, bool]:
     """The layout of the row groups, buckets and columns asked for, and whether columns or buckets were asked for."""
-    wanted = set(options.bucket or ())
-    check_below("bucket", max(wanted, default=None), file.num_buckets)
+    whole = set(options.bucket or ())
+    check_below("bucket", max(whole, default=None), file.num_buckets)
     check_below("row group", options.row_group, file.num_row_groups)
     names = set(select_columns(file.column_names, options.column) or ())
-    by_column = bool(options.bucket or options.column)
-    read = wanted | {file.bucket_of(name) for name in names}
-    layout = file.layout(read if by_column else None)
+    read = whole | {file.bucket_of(name) for name in names}
+    layout = file.layout(read or None)
     groups = [group for group in layout.row_groups if options.row_group in (None, group.index)]
-    if by_column:
-        groups = [
-            replace(group, buckets=tuple(_only(bucket, wanted, names) for bucket in group.buckets if bucket.id in read))
-            for group in groups
-        ]
-    return replace(layout, row_groups=tuple(groups)), by_column
 
+    def chosen(bucket: BucketLayout) -> BucketLayout:
+        is_whole = bucket.id in whole
+        return replace(bucket, columns=tuple(part for part in bucket.columns if is_whole or part.name in names))
 
-def _only(bucket: BucketLayout, wanted: set[int], names: set[str]) -> BucketLayout:
-    """A bucket with all of its columns if it is wanted as a whole, otherwise with those that have one of the names."""
-    if bucket.id in wanted:
-        return bucket
-    return replace(bucket, columns=tuple(column for column in bucket.columns if column.name in names))
+    if read:
+        groups = [replace(group, buckets=tuple(chosen(b) for b in group.buckets if b.id in read)) for group in groups]
+    return replace(layout, row_groups=tuple(groups)), bool(read)
 
 
 _BUCKET_HEADS = heads(

@@ -93,8 +93,7 @@ def _run(argv: list[str]) -> int:
     from smalti.cli.screen import Screen
     from smalti.memory import memory_limit
 
-    asked = {name: getattr(options, name, False) for name in ("no_pager", "markdown", "json")}
-    screen = Screen(pager=not asked["no_pager"], markdown=asked["markdown"], as_json=asked["json"])
+    screen = Screen(pager=not options.no_pager, markdown=options.markdown, as_json=options.json)
     run = getattr(_module(command), f"run_{command.function}")
     with contextlib.ExitStack() as stack:
         stack.enter_context(memory_limit(options.memory_limit))
@@ -133,6 +132,7 @@ def build_parser(only: str | None = None) -> _Parser:
         "--version", action="version", version=f"smalti {smalti.__version__}", help="print the version and exit"
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.set_defaults(json=False, markdown=False, no_pager=False)  # of commands that print a line at most
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     parser.commands = commands.choices
     for command in COMMANDS.values():

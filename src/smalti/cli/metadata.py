@@ -22,7 +22,7 @@ from smalti.cli.arguments import (
     check_below,
     select_columns,
 )
-from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths, open_each, open_table, shown_paths
+from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths, open_each, open_table
 from smalti.cli.render.table import facts, heads
 from smalti.cli.render.text import cell, size
 from smalti.cli.screen import Screen
@@ -30,6 +30,7 @@ from smalti.errors import MosaicError
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.tree import LogicalColumn, plan_schema
 from smalti.logical.widen import widen, widen_values
+from smalti.table.opening import source_name
 from smalti.units import show_count
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def run_schema(options: argparse.Namespace, screen: Screen) -> None:
         for item in columns
     )
     titles = "># | column:20 | type:12 | null | stored as:20" if stored else "># | column:20 | type:12 | null"
-    document = {"file": shown_paths(options.files), "num_columns": len(names), "columns": columns}
+    document = {"file": source_name(options.files), "num_columns": len(names), "columns": columns}
     screen.show(document, screen.table(heads(titles), rows))
 
 
@@ -133,7 +134,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
             }
         )
     document = {
-        "file": shown_paths(options.files),
+        "file": source_name(options.files),
         "size": layout.size,
         "rows": layout.num_rows,
         "columns": layout.num_columns,
@@ -149,7 +150,7 @@ def _file_meta(options: argparse.Namespace, screen: Screen, file: smalti.MosaicF
     titles = heads(">row group | >rows | >bytes | >monolithic | >paged | >empty | >statistics")
     keys = [head.title.replace(" ", "_") for head in titles]
     rows = [[size(item[key]) if key == "bytes" else f"{item[key]:,}" for key in keys] for item in groups]
-    pairs = [("file", cell(shown_paths(options.files))), *layout.facts]
+    pairs = [("file", cell(source_name(options.files))), *layout.facts]
     screen.show(document, [*facts(pairs), "", *screen.table(titles, rows)])
 
 
@@ -159,7 +160,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
     bounds: dict[str, list[tuple[int, pa.Array]]] = {}
     for count, (_, file) in enumerate(open_each(options.files)):
         if count and options.row_group is not None:
-            raise MosaicError("--row-group is for a single file", found=shown_paths(options.files))
+            raise MosaicError("--row-group is for a single file", found=source_name(options.files))
         names.update(dict.fromkeys(file.stored_schema.names))  # fields of structs have statistics of their own
         check_below("row group", options.row_group, file.num_row_groups)
         wanted = range(file.num_row_groups) if options.row_group is None else [options.row_group]
@@ -185,7 +186,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
         ]
         for item in columns
     )
-    document = {"file": shown_paths(options.files), "rows": sum(rows), "columns": columns}
+    document = {"file": source_name(options.files), "rows": sum(rows), "columns": columns}
     screen.show(document, screen.table(heads("column:20 | >nulls | min:10 | max:10"), lines))
 
 

@@ -8,14 +8,15 @@ from pathlib import PurePosixPath
 
 import smalti
 from smalti.cli.arguments import add_files, add_output
-from smalti.cli.inputs import STANDARD_INPUT, local_paths, open_table, shown_paths
+from smalti.cli.inputs import STANDARD_INPUT, local_paths, open_table
 from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable, size
 from smalti.cli.screen import Screen
 from smalti.io import locate, open_sink
 from smalti.io.sinks import finish_with
-from smalti.report.page import render_report, render_table
+from smalti.report import render_report
 from smalti.table.names import is_glob
+from smalti.table.opening import source_name
 
 
 def arguments_report(parser: argparse.ArgumentParser) -> None:
@@ -65,15 +66,13 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
                     source_format=source_format,
                 )
     written = location.info().size
-    document = {"file": shown_paths(options.files), "page": options.output, "size": written}
+    document = {"file": source_name(options.files), "page": options.output, "size": written}
     screen.show(document, [f"wrote {printable(options.output)} ({size(written)})"])
 
 
 def _drawn(paths: Sequence[str], source_format: str | None) -> str | None:
     """The page of Mosaic files; None for others, whose page has their values only."""
     with open_table(paths, source_format) as opened:
-        if isinstance(opened, smalti.MosaicFile):
-            return render_report(opened, shown_paths(paths))
-        if isinstance(opened, smalti.MosaicDataset):
-            return render_table(shown_paths(paths), opened.locations)
+        if isinstance(opened, (smalti.MosaicFile, smalti.MosaicDataset)):
+            return render_report(opened, source_name(paths))
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.cli.arguments import add_columns, add_files, add_output, add_where, adding, select_columns, whole_number
-from smalti.cli.inputs import open_table, shown_paths
+from smalti.cli.inputs import open_table
 from smalti.cli.render.rows import may_fit, row_table, vertical
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, SchemaError
@@ -23,6 +23,7 @@ from smalti.jobs.formats.text_values import csv_header, csv_lines, json_lines
 from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
 from smalti.progress import ProgressBar
+from smalti.table.opening import source_name
 
 if TYPE_CHECKING:
     from smalti.table.dataset import MosaicDataset
@@ -204,4 +205,4 @@ def run_count(options: argparse.Namespace, screen: Screen) -> None:
                 matching = table.scan([], _condition(options.where, table), progress=show)
                 rows = sum(batch.num_rows for batch in matching.to_batches())
             total = table.count_rows() if options.json else 0
-    screen.show({"file": shown_paths(options.files), "rows": rows, "of": total}, [str(rows)])
+    screen.show({"file": source_name(options.files), "rows": rows, "of": total}, [str(rows)])

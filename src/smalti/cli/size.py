@@ -11,13 +11,14 @@ from typing import Any
 
 import smalti
 from smalti.cli.arguments import add_columns, add_files, add_output, select_columns, whole_number
-from smalti.cli.inputs import list_inputs, local_paths, shown_paths
+from smalti.cli.inputs import list_inputs, local_paths
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
 from smalti.mosaic.layout import ColumnBytes
+from smalti.table.opening import source_name
 from smalti.units import show_count
 
 
@@ -79,7 +80,7 @@ def run_size(options: argparse.Namespace, screen: Screen) -> None:
     first = "column:20" if options.prefix is None else "prefix:20 | >columns"
     titles = f"{first} | >bytes | >share | >summed | >unpacked | >ratio | encodings:8"
     summary = f"{show_count(len(sizes), 'column')} of {size(total)}"
-    document = {"file": shown_paths(options.files), "stored": total, "columns": documents}
+    document = {"file": source_name(options.files), "stored": total, "columns": documents}
     screen.show(document, [*screen.table(heads(titles), rows), summary])
 
 

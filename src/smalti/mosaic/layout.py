@@ -82,12 +82,15 @@ class ColumnBytes:
     stored: int = 0
     unpacked: int = 0
     encodings: Counter[str] = field(default_factory=Counter)
+    #: How many of the stored bytes are slots of its own; the others are a share of buckets that are compressed as one.
+    slots: int = 0
     #: Of each row group and part, a digest of the stored bytes; None if it is not known of all of them.
     digest: bytes | None = b""
 
     def add(self, other: ColumnBytes) -> None:
         self.stored += other.stored
         self.unpacked += other.unpacked
+        self.slots += other.slots
         self.encodings.update(other.encodings)
         self.digest = None if self.digest is None or other.digest is None else self.digest + other.digest
 
@@ -214,6 +217,7 @@ class FileLayout:
                     before += part.size
                     column.stored += shared if part.stored_size is None else part.stored_size
                     column.unpacked += part.size
+                    column.slots += part.stored_size or 0
                     known = column.digest is not None and part.digest is not None
                     column.digest = (column.digest or b"") + (part.digest or b"") if known else None
                     if part.path == part.name:

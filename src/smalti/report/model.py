@@ -144,8 +144,6 @@ class TableSums:
         #: By bucket: bytes that are read for any column of it. For one of a paged bucket its slots are read as well.
         self.head: Counter[int] = Counter()
         self._alike = True  # whether every file has the same columns in the same buckets
-        self._paged: Counter[str] = Counter()
-        self._shared: set[str] = set()
 
     def add(self, path: str, file: MosaicFile) -> FileLayout:
         """Read the layout of a file, and add it up."""
@@ -158,12 +156,7 @@ class TableSums:
             by_encoding.update(group.bytes_by_encoding())
             for bucket in group.buckets:
                 self.head[bucket.id] += _head(bucket)
-                for part in bucket.columns:
-                    buckets[part.name] = bucket.id
-                    if part.stored_size is None:
-                        self._shared.add(part.name)
-                    else:
-                        self._paged[part.name] += part.stored_size
+                buckets |= {part.name: bucket.id for part in bucket.columns}
         for column, found_bytes in layout.bytes_by_column().items():
             self.columns.setdefault(column, ColumnBytes()).add(found_bytes)
         self._alike = self._alike and self.buckets in ({}, buckets)
@@ -191,8 +184,7 @@ class TableSums:
         return {
             "stored": [column.stored for column in columns],
             "unpacked": [column.unpacked for column in columns],
-            "paged": [self._paged[name] for name in names],
-            "shared": [int(name in self._shared) for name in names],
+            "slots": [column.slots for column in columns],
             "chunks": [[column.encodings[encoding.name] for encoding in Encoding] for column in columns],
             "head": [self.head[bucket] for bucket in range(self.num_buckets)],
         }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,12 +22,15 @@ from smalti.io.sinks import finish_with
 from smalti.report.model import build_model, build_table_model
 from smalti.table.opening import open_any, open_locations, source_name
 
+if TYPE_CHECKING:
+    from smalti.table.dataset import MosaicDataset
+
 #: The scripts, in the order they are joined: each uses only what the ones before it define.
-SCRIPTS = ("page.js", "table.js", "data.js", "map.js", "projection.js", "tree.js", "columns.js", "main.js")
+SCRIPTS = ("page.js", "data.js", "map.js", "projection.js", "tree.js", "columns.js", "table.js", "main.js")
 
 
-def render_report(file: MosaicFile, name: str = "") -> str:
-    """The HTML page of an open file.
+def render_report(file: MosaicFile | MosaicDataset, name: str = "") -> str:
+    """The HTML page of an open file or table.
 
     Examples
     --------
@@ -37,6 +40,8 @@ def render_report(file: MosaicFile, name: str = "") -> str:
     ...     render_report(f, "a.mosaic").startswith("<!doctype html>")
     True
     """
+    if not isinstance(file, MosaicFile):
+        return render_table(name or "Mosaic table", file.locations)
     return _assemble(name or "Mosaic file", build_model(file, name))
 
 
@@ -71,7 +76,7 @@ def write_report(
     name = source_name(source)
     filesystem = chosen(filesystem, storage_options)
     with open_any(source, filesystem) as opened:
-        page = render_report(opened, name) if isinstance(opened, MosaicFile) else render_table(name, opened.locations)
+        page = render_report(opened, name)
     finish_with(open_sink(target), page.encode())
 
 

@@ -1,53 +1,45 @@
-// The table of columns, with the columns of it that there is data for.
+// What the table shows of each column.
 const bound = (column, part) => (summary(column, part) === null ? null : String(summary(column, part)));
 const knows = (part) => columns.name.some((_, column) => summary(column, part) !== null);
 
-const table = makeTable({
-  heads: [
-    hasLayout && { title: "", width: "34px", hint: "ticked first", value: (column) => (state.ticked.has(column) ? 0 : 1), cell: tickBox },
-    { title: "column", width: "minmax(150px, 3fr)", value: (column) => columns.name[column], cell: nameCell },
-    { title: "type", width: "minmax(60px, 1fr)", value: (column) => columns.type[column] },
-    knows("nulls") && { title: "nulls", width: "78px", format: number, down: true, value: (column) => summary(column, "nulls") },
-    model.values && { title: "distinct", width: "84px", format: (many) => `~${number(many)}`, down: true, hint: "an estimate, within about 5 %", value: (column) => model.values.distinct[column] },
-    knows("min") && { title: "min", width: "minmax(56px, 1fr)", value: (column) => bound(column, "min") },
-    knows("max") && { title: "max", width: "minmax(56px, 1fr)", value: (column) => bound(column, "max") },
-    model.values && { title: "values", width: "92px", hint: "how values spread from min to max, by up to 512 of them", value: (column) => model.values.histogram[column], cell: histogramCell },
-    isFile && { title: "bucket", width: "72px", format: number, value: (column) => columns.bucket[column] },
-    hasLayout && { title: "encodings", width: "104px", hint: "row groups by encoding", value: (column) => chunks[column].join(), cell: encodingsCell },
-    hasLayout && { title: "unpacked", width: "98px", format: bytes, down: true, value: (column) => unpacked[column] },
-    hasLayout && {
-      title: "in file", width: "94px", format: bytes, down: true, value: (column) => stored[column],
-      cell: (column) => make("span", "num", (shared[column] ? "~" : "") + bytes(Math.round(stored[column]))),
-      hint: "bytes in the file; ~ where the bucket is compressed as one and this is a share",
-    },
-  ].filter(Boolean),
-  rows: columns.name.map((_, column) => column),
-  names: (column) => [columns.name[column], columns.type[column]],
-  keep: (column) => (state.bucket === null || columns.bucket[column] === state.bucket)
-    && (state.finding === "" || foundKind.get(column) === state.finding)
-    && (state.encoding === "" || chunks[column][state.encoding] > 0
-      || columnNodes[column].some((node) => groups.some((group) => group.encoding[node] === state.encoding))),
-  isChosen: (column) => state.chosen === column,
-  choose: (column) => { state.chosen = column; changed("chosen"); },
-  tick: (column) => {
-    if (!hasLayout) return;
-    if (state.ticked.has(column)) state.ticked.delete(column); else state.ticked.add(column);
-    changed("ticks");
+// Those that there is data for. `value(column)` is what the table sorts by, null where it is unknown. `format` makes it
+// numbers; `cell(column)` draws what is not just the value; `down` sorts largest first.
+const heads = [
+  hasLayout && { title: "", width: "34px", hint: "ticked first", value: (column) => (state.ticked.has(column) ? 0 : 1), cell: tickBox },
+  { title: "column", width: "minmax(150px, 3fr)", value: (column) => columns.name[column], cell: nameCell },
+  { title: "type", width: "minmax(60px, 1fr)", value: (column) => columns.type[column] },
+  knows("nulls") && { title: "nulls", width: "78px", format: number, down: true, value: (column) => summary(column, "nulls") },
+  model.values && { title: "distinct", width: "84px", format: (many) => `~${number(many)}`, down: true, hint: "an estimate, within about 5 %", value: (column) => model.values.distinct[column] },
+  knows("min") && { title: "min", width: "minmax(56px, 1fr)", value: (column) => bound(column, "min") },
+  knows("max") && { title: "max", width: "minmax(56px, 1fr)", value: (column) => bound(column, "max") },
+  model.values && { title: "values", width: "92px", hint: "how values spread from min to max, by up to 512 of them", value: (column) => model.values.histogram[column], cell: histogramCell },
+  isFile && { title: "bucket", width: "72px", format: number, value: (column) => columns.bucket[column] },
+  hasLayout && { title: "encodings", width: "104px", hint: "row groups by encoding", value: (column) => chunks[column].join(), cell: encodingsCell },
+  hasLayout && { title: "unpacked", width: "98px", format: bytes, down: true, value: (column) => unpacked[column] },
+  hasLayout && {
+    title: "in file", width: "94px", format: bytes, down: true, value: (column) => stored[column],
+    cell: (column) => make("span", "num", (isShare(column) ? "~" : "") + bytes(Math.round(stored[column]))),
+    hint: "bytes in the file; ~ where the bucket is compressed as one and this is a share",
   },
-  searched: (found) => { $("tick-found").disabled = !found.length; },
-});
+].filter(Boolean);
+
+function choose(column) {
+  state.chosen = column;
+  changed("chosen");
+}
+
+function tick(column) {
+  if (!state.ticked.delete(column)) state.ticked.add(column);
+}
 
 function tickBox(column) {
-  const tick = make("input");
-  tick.type = "checkbox";
-  tick.tabIndex = -1; // the row has the focus, and Space ticks it
-  tick.checked = state.ticked.has(column);
-  tick.setAttribute("aria-label", `tick ${columns.name[column]}`);
-  tick.addEventListener("change", () => {
-    if (tick.checked) state.ticked.add(column); else state.ticked.delete(column);
-    changed("tick");
-  });
-  return make("span", "", tick);
+  const box = make("input");
+  box.type = "checkbox";
+  box.tabIndex = -1; // the row has the focus, and Space ticks it
+  box.checked = state.ticked.has(column);
+  box.setAttribute("aria-label", `tick ${columns.name[column]}`);
+  box.addEventListener("change", () => { tick(column); changed("tick"); });
+  return make("span", "", box);
 }
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -64,7 +56,7 @@ function nameCell(column) {
   name.textContent = full.length <= room ? full : `${full.slice(0, Math.floor((room - 1) / 3))}…${full.slice(-Math.ceil(((room - 1) * 2) / 3))}`;
   name.title = full;
   name.setAttribute("aria-label", full);
-  name.addEventListener("click", () => { state.chosen = column; changed("chosen"); });
+  name.addEventListener("click", () => choose(column));
   return name;
 }
 

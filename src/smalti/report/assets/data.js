@@ -3,9 +3,10 @@ const { columns, nodes, groups } = model;
 const count = columns.name.length;
 const isFile = model.schemaBlock !== undefined; // one file with its whole layout; of a table there are sums only
 const hasLayout = model.files.length > 0;
-// By column: bytes in the file (if the column is `shared`, a part of those of a bucket that is compressed as one), bytes
-// before compression, and row groups by encoding.
-const { stored, unpacked, shared, chunks } = model.sums;
+// By column: bytes in the file, bytes before compression, and row groups by encoding. Where buckets are compressed as one,
+// columns have a share of the bytes.
+const { stored, unpacked, chunks } = model.sums;
+const isShare = (column) => stored[column] > model.sums.slots[column];
 const numBuckets = model.sums.head.length;
 const encodingBytes = model.encodings.map((_, code) => sum(model.files.map((file) => file.encodings[code])));
 const encodingCount = model.encodings.map((_, code) => sum(chunks.map((many) => many[code])));
@@ -35,4 +36,5 @@ const summary = (column, part) => (model.values ? model.values[part][column] : n
 // What is worth knowing first: columns that are empty, constant, identical or nearly empty.
 const foundKind = new Map(model.findings.flatMap(({ kind, columns: places }) => places.map((column) => [column, kind])));
 
-const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null, finding: "" };
+// What was chosen on the page. `sorted` is the place of a head of the table, and whether the largest come first.
+const state = { ticked: new Set(), bucket: null, encoding: "", chosen: null, finding: "", sorted: null };

@@ -24,7 +24,6 @@ $("findings").replaceChildren(...model.findings.map(({ kind, words }) => {
   chip.addEventListener("click", () => { state.finding = state.finding === kind ? "" : kind; changed("filter"); });
   return chip;
 }));
-const markFinding = () => $("findings").querySelectorAll("button").forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.kind === state.finding)));
 
 const only = $("only");
 only.append(new Option("any encoding", ""));
@@ -33,7 +32,7 @@ model.encodings.forEach((name, code) => only.append(new Option(name, String(code
 only.addEventListener("change", () => { state.encoding = only.value; changed("filter"); });
 $("search").addEventListener("change", () => saveState());
 $("bucket-chip").addEventListener("click", () => { state.bucket = null; changed("filter"); });
-$("tick-found").addEventListener("click", () => { table.found.forEach((column) => state.ticked.add(column)); changed("ticks"); });
+$("tick-found").addEventListener("click", () => { found.forEach((column) => state.ticked.add(column)); changed("ticks"); });
 $("untick").addEventListener("click", () => { state.ticked.clear(); changed("ticks"); });
 
 // Redraw what depends on a choice of the user's: "filter", "tick" (one column), "ticks" (many) or "chosen".
@@ -41,13 +40,13 @@ function changed(what) {
   if (what === "filter") {
     $("bucket-chip").hidden = state.bucket === null;
     $("bucket-chip").textContent = `bucket ${state.bucket} ✕`;
-    markFinding();
-    table.search();
+    $("findings").querySelectorAll("button").forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.kind === state.finding)));
+    searchTable();
     drawMap();
   }
   if (what === "tick" || what === "ticks") { drawProjection(); drawMap(); }
-  if (what === "ticks") table.draw(); // the browser has drawn a single tick, and a new row would lose the focus
-  if (what === "chosen") { drawDetail(); table.draw(); }
+  if (what === "ticks") drawTable(); // the browser has drawn a single tick, and a new row would lose the focus
+  if (what === "chosen") { drawDetail(); drawTable(); }
   saveState();
 }
 
@@ -61,7 +60,7 @@ function saveState() {
   if (state.bucket !== null) parts.set("bucket", state.bucket);
   if (state.finding !== "") parts.set("finding", state.finding);
   if (state.chosen !== null) parts.set("shown", columns.name[state.chosen]);
-  if (table.sorted !== null) parts.set("sort", `${table.heads[table.sorted.by].title}${table.sorted.down ? " down" : ""}`);
+  if (state.sorted !== null) parts.set("sort", `${heads[state.sorted.by].title}${state.sorted.down ? " down" : ""}`);
   history.replaceState(null, "", parts.size ? `#${parts}` : location.pathname + location.search);
 }
 
@@ -76,15 +75,16 @@ function loadState() {
   state.encoding = only.value = code < 0 ? "" : String(code);
   state.bucket = parts.has("bucket") && Number(parts.get("bucket")) < numBuckets ? Number(parts.get("bucket")) : null;
   state.finding = model.findings.some(({ kind }) => kind === parts.get("finding")) ? parts.get("finding") : "";
-  if (parts.has("sort")) table.sortBy(parts.get("sort").replace(/ down$/, ""), parts.get("sort").endsWith(" down"));
+  const by = heads.findIndex(({ title }) => title === parts.get("sort")?.replace(/ down$/, ""));
+  if (by >= 0) state.sorted = { by, down: parts.get("sort").endsWith(" down") };
 }
 
 $("theme").addEventListener("click", drawMap);
 dark.addEventListener("change", drawMap);
-window.addEventListener("resize", () => { drawMap(); });
+window.addEventListener("resize", drawMap);
 window.addEventListener("hashchange", start);
-window.addEventListener("beforeprint", () => { table.draw(200); drawMap(); });
-window.addEventListener("afterprint", () => { table.draw(); });
+window.addEventListener("beforeprint", () => { drawTable(200); drawMap(); });
+window.addEventListener("afterprint", () => drawTable());
 
 function start() {
   loadState();

@@ -117,24 +117,25 @@ function bucketTip(block) {
   const list = bucketNodes[block.bucket];
   const names = [...new Set(list.map((node) => columns.name[nodes.column[node]]))];
   const mode = { m: "monolithic", p: "paged", e: "empty" }[group.mode[block.bucket]];
-  const parts = [
+  return [
     make("b", "", `bucket ${block.bucket}, row group ${block.group}`),
     make("div", "", `${mode}: ${bytes(group.size[block.bucket])}, ${bytes(group.raw[block.bucket])} unpacked`),
     make("div", "", `${number(names.length)} columns: ${names[0]}${names.length > 1 ? ` … ${names[names.length - 1]}` : ""}`),
+    ...encodingLines((code) => list.filter((node) => group.encoding[node] === String(code)).length, number),
   ];
-  model.encodings.forEach((name, code) => {
-    const many = list.filter((node) => group.encoding[node] === String(code)).length;
-    if (many) parts.push(make("div", "", key(code, `${name} ${number(many)}`)));
-  });
-  return parts;
 }
 
 function fileTip(file) {
-  const parts = [make("b", "", file.name), make("div", "", `${bytes(file.size)}, ${number(file.rows)} rows, ${number(file.columns)} columns, ${number(file.groups)} row groups`)];
-  model.encodings.forEach((name, code) => {
-    if (file.encodings[code]) parts.push(make("div", "", key(code, `${name} ${percent(file.encodings[code], sum(file.encodings))}`)));
-  });
-  return parts;
+  return [
+    make("b", "", file.name),
+    make("div", "", `${bytes(file.size)}, ${number(file.rows)} rows, ${number(file.columns)} columns, ${number(file.groups)} row groups`),
+    ...encodingLines((code) => file.encodings[code], (size) => percent(size, sum(file.encodings))),
+  ];
+}
+
+// A line for each encoding that there is something of.
+function encodingLines(amount, format) {
+  return model.encodings.flatMap((name, code) => (amount(code) ? [make("div", "", key(code, `${name} ${format(amount(code))}`))] : []));
 }
 
 function chooseBlock(block) {

@@ -7,10 +7,10 @@ function merge(ranges) {
 
 // Of a table there are sums over its files: what is read of buckets for any column, and slots of columns in paged ones.
 function tableCost(ticked) {
-  const { head, paged } = model.sums;
+  const { head, slots } = model.sums;
   if (!head.length) return { read: sum([...ticked].map((column) => stored[column])), requests: null, buckets: null, isEstimate: true };
   const buckets = new Set([...ticked].map((column) => columns.bucket[column]));
-  return { read: sum([...buckets].map((bucket) => head[bucket])) + sum([...ticked].map((column) => paged[column])), requests: null, buckets: buckets.size };
+  return { read: sum([...buckets].map((bucket) => head[bucket])) + sum([...ticked].map((column) => slots[column])), requests: null, buckets: buckets.size };
 }
 
 function projectionCost(ticked) {
@@ -122,7 +122,7 @@ function drawDetail() {
   const known = [
     ["nulls", summary(column, "nulls"), number], ["distinct", model.values?.distinct[column] ?? null, (many) => `~${number(many)}, an estimate`],
     ["from", summary(column, "min"), String], ["to", summary(column, "max"), String],
-    ["in file", hasLayout ? Math.round(stored[column]) : null, (size) => `${shared[column] ? "~" : ""}${bytes(size)}`], ["unpacked", hasLayout ? unpacked[column] : null, bytes],
+    ["in file", hasLayout ? Math.round(stored[column]) : null, (size) => `${isShare(column) ? "~" : ""}${bytes(size)}`], ["unpacked", hasLayout ? unpacked[column] : null, bytes],
   ].filter(([, value]) => value !== null).map(([name, value, format]) => make("tr", "", make("th", "", name), make("td", "", format(value))));
   box.replaceChildren(make("h3", "", columns.name[column]), make("p", "hint", place), make("table", "", ...known));
   if (groups.length) box.append(make("div", "scroll", list));

@@ -47,7 +47,7 @@ function treeItem(node, level, all) {
     if (wanted) item.append(treeList(grow(node), level + 1, all));
   };
   const find = () => {
-    if (isLeaf) { state.chosen = node.list[0]; changed("chosen"); return; }
+    if (isLeaf) { choose(node.list[0]); return; }
     $("search").value = `${node.prefix}*`;
     changed("filter");
   };
