@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import smalti
 from smalti._compat.arrow import size_of
-from smalti.cli.inputs import batches_of, open_table
+from smalti.cli.inputs import open_table
 from smalti.cli.render.table import heads, table
 from smalti.file.streams import Scannable
 from smalti.jobs.formats.writers import plain_field
@@ -105,7 +105,7 @@ def _pieces(table: Scannable, num_bytes: int) -> Iterator[pa.Table]:
     """All columns, in tables of about `num_bytes` each."""
     held: list[pa.RecordBatch] = []
     size = 0
-    for batch in batches_of(table):
+    for batch in table.scan().to_batches():
         held.append(batch)
         size += size_of(batch)
         if size >= num_bytes:
