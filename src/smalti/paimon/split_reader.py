@@ -229,12 +229,12 @@ class SplitReader:
 
         def find(wanted: Sequence[str]) -> tuple[list[str], list[str]]:
             present = set(opened.columns.present([names[name] for name in wanted if name in names]))
-            found = [name for name in dict.fromkeys(wanted) if names.get(name) in present]
+            found = [name for name in wanted if names.get(name) in present]
             return [names[name] for name in found], found
 
         file_io, deletions = self._table.table.file_io, file.deletions
         deleted = None if deletions is None else sorted(DeletionVector.read(file_io, deletions).bit_map())
-        chosen = choose_columns(plan, opened, find)
+        chosen = choose_columns(plan, opened.columns, find)
         return plan_file(plan, chosen, lambda field: constants.get(field.name), deleted, file.first_row)
 
     def _merged(self, splits: list[Split]) -> Iterator[pa.RecordBatch]:

@@ -63,7 +63,7 @@ class TableBlocks(RowBlocks):
     def _read(self, index: int, kept: Allowance, **which: Any) -> pa.Table:
         opened, file = self._file(index), self._plan.files[index]
         constants = self._table.constants_of(file)
-        read = plan_file(self._plan, choose_columns(self._plan, opened), constants)
+        read = plan_file(self._plan, choose_columns(self._plan, opened.columns), constants)
         batches = []
         for unit in opened.units(read.columns, None, kept, **which):
             batches += [batch if read.finish is None else read.finish(batch, kept) for batch in unit.run()]

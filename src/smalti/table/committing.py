@@ -116,9 +116,9 @@ class Change:
 
     def _refuse_late(self, log: CommitLog, commit: Commit) -> None:
         """Withdraw a transient commit if a faster job has created files, whose own record is deleted by now."""
-        entries = [entry for entry in self.root.entries(recursive=True) if entry.is_file]
+        sizes = {entry.path: entry.size for entry in self.root.entries(recursive=True) if entry.is_file}
         selection = Selection(str(PurePosixPath(self.root.path)), (), self.suffix)
-        files = [FoundFile(each.path, each.size) for each in entries if selection.partition(each.path) is not None]
+        files = [FoundFile(path, sizes[path]) for path in sorted(selection.chosen(sizes))]
         existing = self.replaceable(Listing(self.root.filesystem, files, self.root.path)) if files else {}
         if existing:
             log.give_up(commit.record, is_transient=True)

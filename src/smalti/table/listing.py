@@ -246,7 +246,7 @@ def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool, pru
         after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
         if after == before and (
             selection.suffix == FILE_SUFFIX
-            or selection.same(listed, _list(fs, selection, plain=True, pruning=pruning)[0])
+            or selection.chosen(listed) == selection.chosen(_list(fs, selection, plain=True, pruning=pruning)[0])
         ):
             gone = [file.name for file in listing.files if file.size < 0]
             if gone:
@@ -420,9 +420,8 @@ def nothing_to_read(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX
     """Return the error of directories without files that are `wanted`; it says what they hold instead."""
     found: Counter[str] = Counter()
     for location in locations:
-        every = Selection(location.path, (), "")
-        names = [info.path for info in location.entries(recursive=True) if info.is_file]
-        found.update(PurePosixPath(name).suffix for name in names if every.partition(name) is not None)
+        files = (entry.path for entry in location.entries(recursive=True) if entry.is_file)
+        found.update(PurePosixPath(name).suffix for name in Selection(location.path, (), "").chosen(files))
     holds = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in found.most_common())
     where = ", ".join(repr(location.path) for location in locations[:3]) + (", …" if len(locations) > 3 else "")
     return NoMosaicFilesError(f"no {wanted} in {where} ({holds or 'no files at all'})")

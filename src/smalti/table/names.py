@@ -70,10 +70,9 @@ class Selection:
             return None
         return parse_partition(parts[:-1])
 
-    def same(self, listed: Iterable[str], again: Iterable[str]) -> bool:
-        """Return whether two listings have the same selected files."""
-        first, second = ({path for path in paths if self.partition(path) is not None} for paths in (listed, again))
-        return first == second
+    def chosen(self, paths: Iterable[str]) -> set[str]:
+        """Return those of some files that are selected."""
+        return {path for path in paths if self.partition(path) is not None}
 
 
 def _parts_below(path: str, base: str) -> tuple[str, ...]:

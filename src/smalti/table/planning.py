@@ -196,14 +196,13 @@ def numbered_pieces(
     `every` has all files of the table, `files` those of them that are read, in the same order. `starts` has the number
     of the first row of every file, then the number of all rows.
     """
-    wanted = None if rows is None else dict(split_rows(rows, starts))
-    pieces, left = [], iter(enumerate(every))
-    for file in files:
-        index = next(index for index, each in left if each is file)
-        if wanted is None or index in wanted:
-            piece = Piece(file, file.size, rows=None if wanted is None else wanted[index], first_row=starts[index])
-            pieces.append(piece)
-    return pieces
+    read = set(map(id, files))
+    wanted = dict.fromkeys(range(len(every))) if rows is None else dict(split_rows(rows, starts))
+    return [
+        Piece(file, file.size, rows=wanted[index], first_row=starts[index])
+        for index, file in enumerate(every)
+        if id(file) in read and index in wanted
+    ]
 
 
 # --- pieces of files ------------------------------------------------------------------------------------------------
@@ -219,22 +218,11 @@ def cut_files(
     pieces = []
     for file in files:
         known, kept = facts.get(file.path), row_groups[file.path]
-        if known is None or kept is None:
+        if known is None or kept is None or (file.size <= limit and len(kept) == len(known.rows)):
             pieces.append(Piece.whole(file))
-            continue
-        parts = cut(file, known.group_bytes, limit) if file.size > limit else [Piece.whole(file)]
-        pieces += [smaller for piece in parts for smaller in _narrow(piece, known, set(kept))]
+        else:
+            pieces += cut(file, known.group_bytes, limit, row_groups=kept)
     return pieces
-
-
-def _narrow(piece: Piece, known: FileFacts, kept: set[int]) -> list[Piece]:
-    """A piece without the row groups that cannot match; none if nothing is left of it."""
-    groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
-    left = [group for group in groups if group in kept]
-    if len(left) == len(groups):
-        return [piece]
-    share = sum(known.rows[group] for group in left) / max(1, sum(known.rows[group] for group in groups))
-    return [replace(piece, row_groups=tuple(left), num_bytes=int(piece.num_bytes * share))] if left else []
 
 
 def rows_of(piece: Piece, facts: Mapping[str, FileFacts]) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
 
 
-#: Finds columns of a table in one file: returns those that are read for some names, and their names in the table.
+#: Finds columns of a table in one file: returns those that are read for some names, which are different, and their
+#: names in the table.
 FindColumns: TypeAlias = Callable[[Sequence[str]], tuple[list[str], list[str]]]
 
 
@@ -178,13 +179,10 @@ def read_plan(
     def open_piece(piece: Piece) -> MosaicFile:
         return opened.take(piece.file.path) or table.open(piece.file)
 
-    chosen: dict[ColumnMapping, ChosenColumns] = {}  # Most files of a table have the same columns.
+    choose = cache(partial(choose_columns, plan))  # Most files of a table have the same columns.
 
     def plan_piece(piece: Piece, opened: MosaicFile) -> FileRead:
-        columns = chosen.get(opened.columns)
-        if columns is None:
-            columns = chosen[opened.columns] = choose_columns(plan, opened)
-        return plan_file(plan, columns, table.constants_of(piece.file), first_row=piece.first_row)
+        return plan_file(plan, choose(opened.columns), table.constants_of(piece.file), first_row=piece.first_row)
 
     pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
     budget = table.budget_of(len(plan.needed))
@@ -206,20 +204,20 @@ class ChosenColumns:
     filters_itself: bool
 
 
-def choose_columns(plan: ReadPlan, opened: MosaicFile, find: FindColumns | None = None) -> ChosenColumns:
-    """The columns that are read of a file, and of all files that have the same.
+def choose_columns(plan: ReadPlan, stored: ColumnMapping, find: FindColumns | None = None) -> ChosenColumns:
+    """The columns that are read of files which have the columns `stored`.
 
     By default the columns of the table are found by their names.
     """
-    find, filter_, index = find or partial(_by_name, opened), plan.filter_, plan.row_index
+    find, filter_, index = find or partial(_by_name, stored), plan.filter_, plan.row_index
     first = [] if index is None else [index]
     asked = [name for name in plan.asked if name != index]
     names = [] if filter_ is None else [name for name in filter_.columns if name != index]
-    if filter_ is None or (find(names)[0] == names and has_types(opened.schema_of(names), names, plan.needed)):
+    if filter_ is None or (find(names)[0] == names and has_types(stored.project(names).schema, names, plan.needed)):
         columns, known = find(asked)
         return ChosenColumns(columns, [*first, *known], filters_itself=True)
-    opened.columns.refuse_ambiguous(filter_.nested)
-    columns, known = find([*asked, *names])
+    stored.refuse_ambiguous(filter_.nested)
+    columns, known = find(list(dict.fromkeys([*asked, *names])))
     return ChosenColumns(columns, [*first, *known], filters_itself=False)
 
 
@@ -247,9 +245,9 @@ def plan_file(
     return FileRead(chosen.columns, None, finish_filtered, deleted, row_index=numbers)
 
 
-def _by_name(opened: MosaicFile, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    columns = nearest(opened.columns, names)
-    return columns, opened.schema_of(columns).names
+def _by_name(stored: ColumnMapping, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    columns = nearest(stored, names)
+    return columns, stored.project(columns).schema.names
 
 
 def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.RecordBatch:

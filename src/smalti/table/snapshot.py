@@ -227,9 +227,7 @@ class Snapshot:
 
     def row_starts(self, kept: OpenFiles | None = None) -> list[int]:
         """The number of the first row of each file, then of all rows. Files that were never opened are opened."""
-        unknown = [file for file in self.files if file.path not in self.counts]
-        for file, rows in self.visit(unknown, lambda opened: opened.num_rows, kept):
-            self.counts[file.path] = rows
+        self.learn((file for file in self.files if file.path not in self.counts), kept)
         return [0, *accumulate(self.counts[file.path] for file in self.files)]
 
     # --- columns ----------------------------------------------------------------------------------------------------

@@ -56,15 +56,23 @@ def pack(sizes: Sequence[int], limit: int) -> list[tuple[int, ...]]:
     return groups
 
 
-def cut(file: FoundFile, group_bytes: Sequence[int], limit: int, format: str = "mosaic") -> list[Piece]:
-    """Cut a file into runs of row groups of about `limit` bytes.
+def cut(
+    file: FoundFile,
+    group_bytes: Sequence[int],
+    limit: int,
+    format: str = "mosaic",
+    row_groups: Sequence[int] | None = None,
+) -> list[Piece]:
+    """Cut row groups of a file, by default all, into runs of about `limit` bytes.
 
     Examples
     --------
     >>> [piece.row_groups for piece in cut(FoundFile("f", 100), [30, 30, 30, 90, 5], 60)]
     [(0, 1), (2,), (3,), (4,)]
     """
-    return [Piece(file, sum(group_bytes[group] for group in run), run, format) for run in pack(group_bytes, limit)]
+    groups = range(len(group_bytes)) if row_groups is None else row_groups
+    runs = [tuple(groups[index] for index in run) for run in pack([group_bytes[group] for group in groups], limit)]
+    return [Piece(file, sum(group_bytes[group] for group in run), run, format) for run in runs]
 
 
 def fit_split_bytes(total: int, slots: int, limit: int) -> int:

@@ -168,20 +168,14 @@ class StagingWriter:
     def _write_to(self, partition: str, rows: pa.RecordBatch, most: int) -> None:
         limit = self._plan.max_file_rows
         while rows.num_rows:
-            file = self._file_of(partition)
+            file = self._open.pop(partition, None) or self.start_file(partition)
+            self._open[partition] = file
             part = rows.slice(0, min(most, limit - file.num_rows) if limit > 0 else most)
             file.writer.write(part, copy=False)
             rows = rows.slice(part.num_rows)
             file.num_rows += part.num_rows
             if file.writer.estimated_size >= self._plan.max_file_bytes or file.num_rows == limit:
                 self._close(partition)
-
-    def _file_of(self, partition: str) -> _OpenFile:
-        file = self._open.pop(partition, None)
-        if file is None:
-            return self.start_file(partition)
-        self._open[partition] = file
-        return file
 
     def start_file(self, partition: str) -> _OpenFile:
         """Begin another file in the directory of a partition."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import pyarrow as pa
 
-from smalti.errors import MosaicError, SchemaError, no_column
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, locate
 from smalti.logical.intake import arrow_batches, batch_reader
@@ -240,7 +240,6 @@ def _write(plan: DirectoryPlan, batches: Iterator[pa.RecordBatch], change: Chang
         writer = StagingWriter(plan, "0", most_open=most_open_files(len(plan.schema)))
         try:
             for batch in batches:
-                _check_partition_values(batch, plan)
                 writer.write(batch)
                 del batch
             files = writer.finish()
@@ -255,9 +254,3 @@ def _write(plan: DirectoryPlan, batches: Iterator[pa.RecordBatch], change: Chang
         raise
     written = tuple(WrittenFile(names[file.path], file.num_rows, file.num_bytes) for file in files)
     return DatasetSummary(plan.root.path, sum(file.num_rows for file in files), written)
-
-
-def _check_partition_values(batch: pa.RecordBatch, plan: DirectoryPlan) -> None:
-    for name in plan.partition_by:
-        if batch.schema.get_field_index(name) < 0:
-            raise no_column(name, batch.schema.names, "to partition by")
