@@ -259,7 +259,6 @@ STEPS = ["add_aligned", "add_joined", "add_computed", "drop", "rename", "reorder
 def test_any_sequence(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 3 == 0:  # Data that does not fit in memory is staged in chunks.
         monkeypatch.setattr(change_data, "CHUNK_BYTES", 64)
-        monkeypatch.setattr(change_data.Spool.add, "__defaults__", (64,))
     model = Model(tmp_path, seed)
     model.check()
     for _ in range(6):

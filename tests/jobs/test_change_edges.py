@@ -151,21 +151,22 @@ def test_the_same_job_twice_at_once_stages_its_data_twice(tmp_path: Path, monkey
     root, data = tmp_path / "t", tmp_path / "new.parquet"
     write_files(root, pa.table({"id": [1, 2]}))
     pq.write_table(pa.table({"x": [3, 4]}), data)
-    real, places = change_data.Spool.stage, []
+    real, places = change_data.Spool._stage, []
 
-    def stage(self: Any) -> None:
-        real(self)
-        places.append(self.chunks[-1].staged.path)
+    def stage(self: Any, rows: pa.Table) -> Any:
+        staged = real(self, rows)
+        places.append(staged.path)
         if len(places) == 1:
             monkeypatch.setattr(change_task, "rewrite_file", stopped)
             with pytest.raises(smalti.SchemaError, match="stopped"):  # Another run, when its data is staged.
                 jobs.add_columns(root, data)
             monkeypatch.undo()
+        return staged
 
     def stopped(*_: Any, **__: Any) -> Any:
         raise smalti.SchemaError("stopped")
 
-    monkeypatch.setattr(change_data.Spool, "stage", stage)
+    monkeypatch.setattr(change_data.Spool, "_stage", stage)
     jobs.add_columns(root, data)
     assert len(set(places)) == 2
     assert read(root) == {"id": [1, 2], "x": [3, 4]}

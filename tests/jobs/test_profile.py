@@ -20,7 +20,7 @@ from smalti.jobs import _sketch
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.profile_job import _plan as plan
-from smalti.jobs.profile_task import MAX_SAMPLE, MeasureResult, combine, measure
+from smalti.jobs.profile_task import MAX_SAMPLE, WHOLE, Measure, combine, measure
 from smalti.jobs.source_files import list_sources
 from tests.jobs.data import mixed, mosaic_files, nested, partitioned
 
@@ -165,7 +165,7 @@ def test_many_tasks_on_a_wide_table_stay_small(tmp_path: Path) -> None:
     table = pa.table({name: pa.array(range(40_000), pa.float64()) for name in names})
     smalti.write_table(table, tmp_path / "a.mosaic", row_group_max_rows=1000)
     pickled: list[int] = []
-    merged = MeasureResult()
+    merged: dict[str, Measure] = {}
     listing = list_sources(tmp_path / "a.mosaic", None)
     tasks = plan(listing, format_of_source([file.path for file in listing.files], None), ReadRequest(), 1)
     assert len(tasks) == 40
@@ -174,9 +174,9 @@ def test_many_tasks_on_a_wide_table_stay_small(tmp_path: Path) -> None:
         pickled.append(len(result))
         merged = combine(merged, pickle.loads(result))
     assert max(pickled) < 900 * len(names)
-    assert not merged.files
-    assert list(merged.columns) == names
-    for column in merged.columns.values():
+    assert list(merged) == [WHOLE]
+    assert list(merged[WHOLE].columns) == names
+    for column in merged[WHOLE].columns.values():
         assert (column.rows, [end.as_py() for end in column.bounds]) == (40_000, [0, 39_999])
         assert MAX_SAMPLE // 4 <= len(column.sample) <= MAX_SAMPLE
         assert min(column.sample) < 2000

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from smalti._compat.arrow import null_array, size_of
+from smalti._compat.arrow import empty_batch, null_array, size_of
 from smalti.errors import SchemaError
 from smalti.io import write_whole
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key, fit_keys
 from smalti.logical.adapt import widen_array
 from smalti.logical.arrays import take_rows
+from smalti.mosaic.rows import row_numbers
 from smalti.table.names import new_token
 
 #: How many bytes of data are in memory at a time, for each task.
@@ -62,63 +63,54 @@ class Chunk:
 class Spool:
     """Gathers batches into chunks; `directory` is where those are staged that do not stay in memory."""
 
-    def __init__(self, directory: Location, schema: pa.Schema, *, in_memory: bool) -> None:
+    def __init__(self, directory: Location, schema: pa.Schema) -> None:
         self._directory = directory
         self._schema = schema
-        self._in_memory = in_memory
         self._batches: list[pa.RecordBatch] = []
         self._held = self._start = 0
         #: The same job may run twice at once, and a file that is mapped to memory may not be written again.
         self._token = new_token()
         self.chunks: list[Chunk] = []
 
-    def add(self, batch: pa.RecordBatch, limit: int = CHUNK_BYTES) -> None:
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Add to the present chunk; return the bytes that it has."""
         self._batches.append(batch)
         self._held += size_of(batch)
-        if self._held >= limit:
-            self.stage()
+        return self._held
 
-    def stage(self) -> None:
-        """End a chunk, and stage it."""
-        rows = sum(batch.num_rows for batch in self._batches)
-        table = pa.Table.from_batches(self._batches, self._schema)
+    def cut(self, *, in_memory: bool) -> None:
+        """End a chunk."""
+        rows = pa.Table.from_batches(self._batches, self._schema)
+        staged = None if in_memory else self._stage(rows)
+        self.chunks.append(Chunk(self._start, rows.num_rows, rows if in_memory else None, staged))
+        self._batches, self._held, self._start = [], 0, self._start + rows.num_rows
+
+    def _stage(self, rows: pa.Table) -> Location:
         try:
-            table = table.unify_dictionaries()  # An Arrow file has one dictionary for each column.
+            rows = rows.unify_dictionaries()  # An Arrow file has one dictionary for each column.
         except pa.ArrowException as error:
             raise SchemaError(f"dictionaries of the data cannot be put together ({error})") from None
         location = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
         location.parent.make_directory()
         # Only the run that has written it reads the file, so half a file does no harm.
         with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, self._schema) as writer:
-            writer.write_table(table)
-        self.chunks.append(Chunk(self._start, rows, staged=location))
-        self._begin(rows)
-
-    def keep(self) -> None:
-        """End a chunk that stays in memory."""
-        rows = pa.Table.from_batches(self._batches, self._schema)
-        self.chunks.append(Chunk(self._start, rows.num_rows, rows))
-        self._begin(rows.num_rows)
-
-    def _begin(self, rows: int) -> None:
-        self._batches, self._held, self._start = [], 0, self._start + rows
-
-    def finish(self) -> list[Chunk]:
-        if self._in_memory and not self.chunks:
-            self.keep()
-        elif self._batches:
-            self.stage()
-        return self.chunks
+            writer.write_table(rows)
+        return location
 
 
 def cut_in_chunks(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, directory: Location, *, in_memory: bool
 ) -> list[Chunk]:
-    """All batches in chunks of about `CHUNK_BYTES`. A single chunk may stay in memory."""
-    spool = Spool(directory, schema, in_memory=in_memory)
+    """All batches in chunks of about `CHUNK_BYTES`, one at least. A single chunk may stay in memory."""
+    spool, held = Spool(directory, schema), 0
     for batch in batches:
-        spool.add(batch)
-    return spool.finish()
+        held = spool.add(batch)
+        if held >= CHUNK_BYTES:
+            spool.cut(in_memory=False)
+            held = 0
+    if held or not spool.chunks:
+        spool.cut(in_memory=in_memory and not spool.chunks)
+    return spool.chunks
 
 
 def cut_by_files(
@@ -136,22 +128,19 @@ def cut_by_files(
     SchemaError
         If the data has more rows than the table, or fewer.
     """
-    spool = Spool(directory, schema, in_memory=in_memory)
-    rest: pa.RecordBatch | None = None
-    given = 0
+    spool, rest, given = Spool(directory, schema), empty_batch(schema), 0
     for wanted in rows:
         left = wanted
         while left:
-            batch = rest if rest is not None and rest.num_rows else next(batches, None)
-            rest = None
+            batch = rest if rest.num_rows else next(batches, None)
             if batch is None:
                 raise rows_differ(given, sum(rows))
             part, rest = batch.slice(0, left), batch.slice(left)
-            spool.add(part, 1 << 62)
+            spool.add(part)
             left -= part.num_rows
             given += part.num_rows
-        spool.keep() if in_memory else spool.stage()
-    more = (rest.num_rows if rest is not None else 0) + sum(batch.num_rows for batch in batches)
+        spool.cut(in_memory=in_memory)
+    more = rest.num_rows + sum(batch.num_rows for batch in batches)
     if more:
         raise rows_differ(given + more, sum(rows))
     return spool.chunks
@@ -268,8 +257,7 @@ def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Seq
     """Columns in which the rows of a mask have new values, as many as the mask has rows."""
     rows = len(mask)
     count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
-    own = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows)), pa.scalar(1, pa.int64()))
-    positions = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), own)
+    positions = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), row_numbers(0, rows))
     return [
         take_rows(_concatenated([before, after], field), positions)
         for before, after, field in zip(old, new, fields, strict=True)

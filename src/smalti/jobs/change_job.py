@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TypedDict
 
@@ -50,8 +50,9 @@ _PAIMON = (
 
 
 class RunValues(TypedDict, total=False):
-    """The arguments that all jobs which change a table have, besides `dry_run`."""
+    """The arguments that all jobs which change a table have. `run_change` has their defaults."""
 
+    dry_run: bool
     engine: str
     spark: AnySession
     workers: int | None
@@ -60,26 +61,6 @@ class RunValues(TypedDict, total=False):
     storage_options: AnyStorageOptions
     keep: float | None
     resume: bool
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The same with their defaults."""
-
-    dry_run: bool = False
-    engine: str = "local"
-    spark: AnySession = None
-    workers: int | None = None
-    progress: Listener | None = None
-    filesystem: AnyFileSystem = None
-    storage_options: AnyStorageOptions = field(default=None, repr=False)
-    keep: float | None = None
-    resume: bool = True
-
-    def __post_init__(self) -> None:
-        """Put the storage options in the place of the file system, as all functions below take them."""
-        object.__setattr__(self, "filesystem", chosen(self.filesystem, self.storage_options))
-        object.__setattr__(self, "storage_options", None)
 
 
 @dataclass(frozen=True)
@@ -145,8 +126,17 @@ def run_change(
     table: AnyPath,
     request: object | None,
     prepare: Prepare,
-    run: RunOptions,
     finish: Finish | None = None,
+    *,
+    dry_run: bool = False,
+    engine: str = "local",
+    spark: AnySession = None,
+    workers: int | None = None,
+    progress: Listener | None = None,
+    filesystem: AnyFileSystem = None,
+    storage_options: AnyStorageOptions = None,
+    keep: float | None = None,
+    resume: bool = True,
 ) -> ChangeReport:
     """Change a table, or a single file.
 
@@ -158,36 +148,37 @@ def run_change(
     request : object, optional
         Describes what is asked for, the same whenever the same is asked for; None if that cannot be said, because the
         data is in memory. Then an interrupted job starts from the beginning.
-    prepare : callable
-    run : RunOptions
-    finish : callable, optional
+    prepare, finish : callable
+    dry_run, engine, spark, workers, progress, filesystem, storage_options, keep, resume
+        As in `add_columns`.
     """
     began = time.monotonic()
-    check_positive(keep=run.keep, workers=run.workers)
-    executor = choose_executor(run.engine, run.spark, run.workers)
-    target, listing, snapshot = _open_table(table, run.filesystem)
+    check_positive(keep=keep, workers=workers)
+    executor = choose_executor(engine, spark, workers)
+    target, listing, snapshot = _open_table(table, chosen(filesystem, storage_options))
     asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
     for commit in listing.finished:
         # This job was interrupted in its own commit, and the listing has finished it.
         if commit.job.startswith(asked) and commit.note is not None:
             return ChangeReport.from_dict(commit.note)
-    if run.dry_run:
+    if dry_run:
         asked = new_token()  # What it stages is removed, and must not be what an interrupted run has finished.
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
-    if not run.resume and not run.dry_run:
+    if not resume and not dry_run:
         staging.discard()
-    if target.is_file and target.location.is_local and not run.dry_run:
+    if target.is_file and target.location.is_local and not dry_run:
         target.stage_as_private_as_the_old_file(staging.job_id)
     opened = OpenTable(target, listing, snapshot, executor, staging)
-    runner = _Runner(job, opened, run, began, finish)
+    report = ChangeReport(job, executor.name, target.location.path, dry_run=dry_run)
+    runner = _Runner(report, opened, finish, progress, keep)
     with runner.errors(is_resumable=request is not None):
         try:
-            report = runner.run(prepare(opened))
+            report = runner.run(prepare(opened), began)
         except BaseException:
-            if run.dry_run or request is None:
+            if dry_run or request is None:
                 runner.discard()
             raise
-        if run.dry_run:
+        if dry_run:
             runner.discard()
         return report
 
@@ -221,18 +212,26 @@ def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
 class _Runner:
     """Runs the tasks of one job and commits, again and again while other jobs add files."""
 
-    def __init__(self, job: str, opened: OpenTable, run: RunOptions, began: float, finish: Finish | None) -> None:
-        self._job = job
+    def __init__(
+        self,
+        blank: ChangeReport,
+        opened: OpenTable,
+        finish: Finish | None,
+        progress: Listener | None,
+        keep: float | None,
+    ) -> None:
+        #: Says which job this is; what was done is filled in.
+        self._blank = blank
         self._table = opened
-        self._run = run
-        self._began = began
         self._finish = finish
+        self._progress = progress
+        self._keep = keep
         #: The files of the table that have got a task, with their ids from that time, and the results of the tasks.
         self._seen: dict[str, FileId] = {}
         self._results: dict[str, SplitResult] = {}
         self._num_tasks = self._resumed = 0
 
-    def run(self, change: FileChange) -> ChangeReport:
+    def run(self, change: FileChange, began: float) -> ChangeReport:
         table = self._table
         settings = ChangeSettings(
             table.listing.filesystem,
@@ -240,16 +239,16 @@ class _Runner:
             change,
             table.schema,
             None if table.executor.task_threads is None else WriterOptions(threads=table.executor.task_threads),
-            self._run.dry_run,
+            self._blank.dry_run,
             table.is_single,
         )
         listing, conflict = table.listing, None
-        done = {} if self._run.dry_run else table.staging.finished_splits().get(0, {})
+        done = {} if self._blank.dry_run else table.staging.finished_splits().get(0, {})
         for _ in range(_MAX_ROUNDS):
             self._change_files(settings, listing, done)
             more = [] if self._finish is None else self._finish(table, settings, list(self._results.values()))
-            report = self._report(more)
-            if self._run.dry_run:
+            report = self._report(more, began)
+            if self._blank.dry_run:
                 return report
             try:
                 self._commit(settings, report, more)
@@ -282,7 +281,7 @@ class _Runner:
         done = {number: result for number, result in done.items() if number < len(tasks)}
         self._resumed += len(done)
         self._seen |= {task.relative: task.file.id for task in tasks}
-        meter = Meter(self._job, len(tasks), sum(task.num_bytes for task in tasks), self._run.progress)
+        meter = Meter(self._blank.job, len(tasks), sum(task.num_bytes for task in tasks), self._progress)
         meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
         if not self._table.is_single:
             settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
@@ -294,17 +293,14 @@ class _Runner:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    def _report(self, more: Sequence[SplitResult]) -> ChangeReport:
+    def _report(self, more: Sequence[SplitResult], began: float) -> ChangeReport:
         results = [*self._results.values(), *more]
-        return ChangeReport(
-            self._job,
-            self._table.executor.name,
-            self._table.target.location.path,
+        return replace(
+            self._blank,
             **{name: sum(result.counts.get(name, 0) for result in results) for name in _COUNTS},
             total_files=len(self._seen),
-            dry_run=self._run.dry_run,
             resumed_files=self._resumed,
-            seconds=time.monotonic() - self._began,
+            seconds=time.monotonic() - began,
             peak_memory=max((result.peak_memory for result in results), default=0),
         )
 
@@ -326,7 +322,7 @@ class _Runner:
         token = new_token()
         replaced = {name: self._seen[name] for name in changed}
         commit = replace(
-            self._table.target.change("change", replaced, self._run.keep),
+            self._table.target.change("change", replaced, self._keep),
             seen=self._seen,
             changes_columns=settings.change.changes_columns,
         )

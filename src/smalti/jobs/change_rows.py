@@ -20,6 +20,7 @@ from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
 from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.arrays import as_compared, filter_rows
+from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
 from smalti.predicate.tree import And, Compare, Constant
 from smalti.table.planning import has_types, leaf_of
@@ -214,8 +215,7 @@ class MergedValues:
 def unmatched_rows(chunk: Chunk, matched: Any) -> pa.Table:
     """The rows of a chunk of which no row of the table has the key."""
     rows = chunk.read()
-    numbers = pc.add(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), chunk.num_rows)), chunk.start - 1)
-    mask = pc.invert(pc.is_in(numbers, value_set=matched))
+    mask = pc.invert(pc.is_in(row_numbers(chunk.start, chunk.num_rows), value_set=matched))
     left, start = [], 0
     for batch in rows.to_batches():
         left.append(filter_rows(batch, mask.slice(start, batch.num_rows)))

@@ -19,7 +19,7 @@ from smalti.jobs.change_columns import (
     ValueSource,
 )
 from smalti.jobs.change_data import ColumnFunction, call_function
-from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
+from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist, check_new_names, check_renaming
 from smalti.jobs.change_task import FileChange, TableFile
 from smalti.jobs.given_data import GivenData, key_names
@@ -34,7 +34,6 @@ def add_columns(
     on: str | Sequence[str] | None = None,
     replace: bool = False,
     columns: Sequence[str] | None = None,
-    dry_run: bool = False,
     **run: Unpack[RunValues],
 ) -> ChangeReport:
     """Add columns to every file of a table. Columns that are there are copied as bytes, without decoding a value.
@@ -88,7 +87,7 @@ def add_columns(
     >>> smalti.read_table("users.mosaic", columns=["months"]).to_pydict()
     {'months': [372, 504, 636]}
     """
-    return _set_columns("add_columns", table, data, on, columns, RunOptions(dry_run, **run), replace=replace)
+    return _set_columns("add_columns", table, data, on, columns, run, replace=replace)
 
 
 def replace_columns(
@@ -96,7 +95,6 @@ def replace_columns(
     data: Any,
     on: str | Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-    dry_run: bool = False,
     **run: Unpack[RunValues],
 ) -> ChangeReport:
     """Give columns that exist new values for all rows, with a new type if it differs; parameters as in `add_columns`.
@@ -112,8 +110,7 @@ def replace_columns(
     >>> smalti.read_table("ages.mosaic").to_pydict()
     {'user': [1, 2], 'age': [31.5, 42.5]}
     """
-    run_options = RunOptions(dry_run, **run)
-    return _set_columns("replace_columns", table, data, on, columns, run_options, replace=True, must_exist=True)
+    return _set_columns("replace_columns", table, data, on, columns, run, replace=True, must_exist=True)
 
 
 def _set_columns(
@@ -122,7 +119,7 @@ def _set_columns(
     data: Any,
     on: str | Sequence[str] | None,
     columns: Sequence[str] | None,
-    run: RunOptions,
+    run: RunValues,
     *,
     replace: bool,
     must_exist: bool = False,
@@ -133,7 +130,7 @@ def _set_columns(
             "a function is called with rows of the table, so there is nothing to join", found=f"on={on!r}"
         )
     keys = None if on is None else key_names(on)
-    given = None if is_function else GivenData.of(data, run.filesystem).choose(columns, keys or ())
+    given = None if is_function else GivenData.of(data, run).choose(columns, keys or ())
     identity = None if given is None or given.identity is None else [given.identity, keys, columns, replace]
 
     def prepare(opened: OpenTable) -> FileChange:
@@ -156,7 +153,7 @@ def _set_columns(
         retyped = any(opened.schema.field(name).type != schema.field(name).type for name in existing)
         return ChangedValues(fields, values, replaces=True, changes_columns=retyped)
 
-    return run_change(job, table, identity, prepare, run)
+    return run_change(job, table, identity, prepare, **run)
 
 
 def _inputs(columns: Sequence[str] | None, opened: OpenTable) -> tuple[str, ...]:
@@ -177,12 +174,7 @@ def _sample(function: ColumnFunction, columns: Sequence[str] | None, opened: Ope
     return call_function(function, empty_batch(pa.schema([opened.schema.field(name) for name in inputs]))).schema
 
 
-def drop_columns(
-    table: AnyPath,
-    names: str | Sequence[str],
-    dry_run: bool = False,
-    **run: Unpack[RunValues],
-) -> ChangeReport:
+def drop_columns(table: AnyPath, names: str | Sequence[str], **run: Unpack[RunValues]) -> ChangeReport:
     """Drop columns from every file of a table. No value is decoded, and their bytes are gone afterwards.
 
     Parameters
@@ -190,7 +182,7 @@ def drop_columns(
     table : path or URI
     names : str or sequence of str
         Columns, or patterns such as ``click.*``. Partition columns cannot be dropped, nor can all columns.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -214,15 +206,10 @@ def drop_columns(
             raise SchemaError("a table needs a column, and all of them would go", found=found[:5])
         return ArrangedColumns(drop=frozenset(found))
 
-    return run_change("drop_columns", table, asked, prepare, RunOptions(dry_run, **run))
+    return run_change("drop_columns", table, asked, prepare, **run)
 
 
-def rename_columns(
-    table: AnyPath,
-    names: Mapping[str, str],
-    dry_run: bool = False,
-    **run: Unpack[RunValues],
-) -> ChangeReport:
+def rename_columns(table: AnyPath, names: Mapping[str, str], **run: Unpack[RunValues]) -> ChangeReport:
     """Give columns of a table other names. No value is decoded. Columns may swap their names.
 
     Parameters
@@ -230,7 +217,7 @@ def rename_columns(
     table : path or URI
     names : mapping of str to str
         Old names and new ones.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -252,15 +239,10 @@ def rename_columns(
         check_renaming(renamed, opened.changeable)
         return ArrangedColumns(rename=renamed)
 
-    return run_change("rename_columns", table, renamed, prepare, RunOptions(dry_run, **run))
+    return run_change("rename_columns", table, renamed, prepare, **run)
 
 
-def reorder_columns(
-    table: AnyPath,
-    names: Sequence[str],
-    dry_run: bool = False,
-    **run: Unpack[RunValues],
-) -> ChangeReport:
+def reorder_columns(table: AnyPath, names: Sequence[str], **run: Unpack[RunValues]) -> ChangeReport:
     """Put the columns of every file of a table in another order. No value is decoded.
 
     Parameters
@@ -268,7 +250,7 @@ def reorder_columns(
     table : path or URI
     names : sequence of str
         The columns that come first, in this order; names or patterns. All others follow in the order that they have.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -287,4 +269,4 @@ def reorder_columns(
         check_columns_exist(plain, opened.stored, opened.partitions, "to move")
         return ArrangedColumns(first=tuple(match_names(opened.stored, asked)))
 
-    return run_change("reorder_columns", table, asked, prepare, RunOptions(dry_run, **run))
+    return run_change("reorder_columns", table, asked, prepare, **run)

@@ -22,7 +22,7 @@ from smalti.jobs.formats.selecting import open_reader
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter, with_statistics
 from smalti.jobs.planning import Output, Split
-from smalti.jobs.rewrite_task import PieceFacts, RowGroupCopy
+from smalti.jobs.rewrite_task import RowGroupCopy, StoredGroup, stored_groups
 from smalti.jobs.sorting import check_sort_keys, sorted_batches
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
@@ -109,7 +109,7 @@ def _write_output(
         writer = _OutputWriter(settings, output, directory)
         try:
             with contextlib.closing(_OutputReader(settings, output.pieces, lost)) as reader:
-                copy = reader.row_groups(output.roll_bytes) if settings.may_copy else None
+                copy = reader.row_groups(output.roll_bytes)
                 if copy is None:
                     writer.write_all(reader, report)
                 else:
@@ -165,27 +165,29 @@ class _OutputReader:
         self._opened: Reader | None = None
         #: The stored columns that have statistics in some of the pieces.
         self.statistics: dict[str, None] = {}
-        #: Of Mosaic pieces whose row groups may be copied.
-        self._facts: list[PieceFacts] = []
+        #: The row groups of all pieces, if they may be copied.
+        self._groups: list[StoredGroup] | None = []
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
         if len(self._pieces) == 1:
             self._opened = self._open(self._pieces[0])
-            self._add_facts(self._pieces[0], self._opened)
+            self._add_groups(self._pieces[0], self._opened)
             return self._opened.schema
         found = []
         for piece in self._pieces:
             reader = self._open(piece)
             found.append((piece.file.path, reader.schema))
-            self._add_facts(piece, reader)
+            self._add_groups(piece, reader)
             reader.close()
         _refuse_other_spellings(found)
         return unify_schemas(found)
 
-    def _add_facts(self, piece: Piece, reader: Reader) -> None:
+    def _add_groups(self, piece: Piece, reader: Reader) -> None:
+        groups = None
         if self._settings.may_copy and isinstance(reader, MosaicReader):
-            self._facts.append(PieceFacts.of(piece, reader))
+            groups = stored_groups(piece, reader)
+        self._groups = None if groups is None or self._groups is None else self._groups + groups
 
     def close(self) -> None:
         """Close what was opened and never read."""
@@ -216,10 +218,10 @@ class _OutputReader:
 
     def row_groups(self, roll_bytes: int | None) -> RowGroupCopy | None:
         """The row groups, if they can be copied; None if batches must be read."""
-        if len(self._facts) < len(self._pieces):
+        if self._groups is None:
             return None
         merges = self._settings.merges
-        copy = RowGroupCopy(self._facts, self.schema, self._open_mosaic, merges=merges, roll_bytes=roll_bytes)
+        copy = RowGroupCopy(self._groups, self.schema, self._open_mosaic, merges=merges, roll_bytes=roll_bytes)
         return copy if copy.is_worthwhile else None
 
     def _open_mosaic(self, piece: Piece) -> MosaicReader:
@@ -311,7 +313,8 @@ class _OutputWriter:
                     unused_entries=reader.schema.names,  # No row is deleted.
                 )
             except MosaicError as error:
-                raise _PieceError(copy.current, error.locate(path=copy.current.file.path)) from None
+                piece = copy.current or self._output.pieces[0]
+                raise _PieceError(piece, error.locate(path=piece.file.path)) from None
             self._rows = done.rows
             self._add_file()
 

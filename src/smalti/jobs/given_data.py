@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.errors import SchemaError
-from smalti.io.locations import AnyFileSystem
+from smalti.io.locations import chosen
 from smalti.jobs.change_data import Chunk, KeyedRows, cut_by_files, cut_in_chunks
-from smalti.jobs.change_job import OpenTable
+from smalti.jobs.change_job import OpenTable, RunValues
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.tables import FormatTable
 from smalti.jobs.keys import check_keys
@@ -38,9 +38,9 @@ class GivenData:
     identity: object | None = None
 
     @classmethod
-    def of(cls, data: Any, filesystem: AnyFileSystem = None) -> GivenData:
+    def of(cls, data: Any, run: RunValues) -> GivenData:
         if isinstance(data, (str, os.PathLike)):
-            listing = list_sources(data, filesystem)
+            listing = list_sources(data, chosen(run.get("filesystem"), run.get("storage_options")))
             table = FormatTable(listing, format_of_source([file.path for file in listing.files], None))
             return cls(table.schema, table, fingerprint(listing))
         reader = arrow_reader(data)
@@ -77,8 +77,6 @@ class GivenData:
             chunks = [Chunk(0, whole.num_rows, whole)]
         else:
             chunks = cut_in_chunks(self._batches(), self.schema, table.data_directory, in_memory=table.in_memory)
-        if not chunks:
-            chunks = [Chunk(0, 0, self.schema.empty_table())]
         rows = KeyedRows(tuple(chunks), keys)
         return rows, rows.check()
 

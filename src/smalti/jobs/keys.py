@@ -15,6 +15,7 @@ from smalti.errors import SchemaError, no_column
 from smalti.logical.arrays import as_compared
 from smalti.logical.types import compared_type, is_string_like, storage_kind
 from smalti.logical.widen import widen_values
+from smalti.mosaic.rows import row_numbers
 
 
 def check_keys(on: Sequence[str], left: pa.Schema, right: pa.Schema) -> pa.Schema:
@@ -113,8 +114,7 @@ class KeyIndex:
         last = (self._pairs or self._values)[-1]
         if len(last) == len(codes):
             return
-        expected = pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(codes))), 1)
-        row = self._rows[pc.index(pc.not_equal(codes, expected), True).as_py()].as_py()
+        row = self._rows[pc.index(pc.not_equal(codes, row_numbers(0, len(codes))), True).as_py()].as_py()
         raise duplicate_key(self.keys, row)
 
 

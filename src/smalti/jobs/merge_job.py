@@ -15,7 +15,7 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
 from smalti.jobs.change_columns import ChangedValues
 from smalti.jobs.change_data import KeyedRows, read_numbers
-from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
+from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import MergedValues, unmatched_rows
 from smalti.jobs.change_task import ChangeSettings, FileChange
@@ -42,7 +42,6 @@ def merge(
     on: str | Sequence[str],
     when_matched: str = "update",
     when_not_matched: str = "insert",
-    dry_run: bool = False,
     **run: Unpack[RunValues],
 ) -> ChangeReport:
     """Update the rows of a table that have the keys of other rows, and insert the others.
@@ -64,7 +63,7 @@ def merge(
         Whether rows of the table get the values of the data, or stay as they are.
     when_not_matched : {"insert", "ignore"}
         What becomes of rows of the data whose keys the table does not have.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -84,8 +83,7 @@ def merge(
     ):
         if value not in allowed:
             raise MosaicError(f"unknown {name}", found=value, expected=" or ".join(allowed))
-    keys, options = key_names(on), RunOptions(dry_run, **run)
-    given = GivenData.of(data, options.filesystem)
+    keys, given = key_names(on), GivenData.of(data, run)
     identity = None if given.identity is None else [given.identity, keys, when_matched, when_not_matched]
     inserts, null_keys = when_not_matched == "insert", 0
     rows: KeyedRows
@@ -122,7 +120,7 @@ def merge(
         work = partial(insert_chunk, Insertion(_plan_insertion(opened, settings), rows, matched))
         return [notes, *run_tasks(opened.executor, work, range(len(rows.chunks)), Meter("merge", 0, 0, None))]
 
-    return run_change("merge", table, identity, prepare, options, finish)
+    return run_change("merge", table, identity, prepare, finish, **run)
 
 
 def _all_matched(settings: ChangeSettings, results: Sequence[SplitResult]) -> Any:

@@ -20,7 +20,7 @@ from smalti.jobs.engine import AnySession, check_on_error, check_positive, choos
 from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
-from smalti.jobs.profile_task import ColumnMeasure, MeasureResult, MeasureTask, combine, histogram, measure
+from smalti.jobs.profile_task import WHOLE, ColumnMeasure, Measure, MeasureTask, combine, histogram, measure
 from smalti.jobs.source_files import AnySource, list_sources, source_file
 from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
@@ -150,12 +150,13 @@ def profile(
     meter = Meter("profile", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
     with closing(executor.run(measure, tasks, meter, combine)) as results:
         merged = _merge(results, skip=on_error == "skip")
-    failed = {path: part.error for path, part in sorted(merged.files.items()) if part.error is not None}
+    whole = merged.pop(WHOLE, Measure())
+    failed = {path: part.error for path, part in sorted(merged.items()) if part.error is not None}
     skipped = tuple(Skipped(path, error.reason) for path, error in failed.items())
     result = Profile(
         source=source_name(source),
-        table=_table(dict(sorted(merged.columns.items(), key=lambda item: item[1].first))),
-        num_rows=merged.num_rows,
+        table=_table(dict(sorted(whole.columns.items(), key=lambda item: item[1].first))),
+        num_rows=whole.num_rows,
         num_files=len(listing.files) - len(skipped),
         num_bytes=sum(file.size for file in listing.files if file.path not in failed),
         skipped=skipped,
@@ -171,7 +172,7 @@ def profile(
             if format_.name == "mosaic" and file.path not in failed
         ]
         facts = {
-            "rows": merged.num_rows,
+            "rows": whole.num_rows,
             "numFiles": result.num_files,
             "size": result.num_bytes,
             "skipped": len(skipped),
@@ -198,16 +199,16 @@ def _plan(
     ]
 
 
-def _merge(results: Iterator[tuple[int, MeasureResult]], *, skip: bool) -> MeasureResult:
+def _merge(results: Iterator[tuple[int, dict[str, Measure]]], *, skip: bool) -> dict[str, Measure]:
     """Merge results as they come. Of files with an error only the error is left."""
-    merged = MeasureResult()
+    merged: dict[str, Measure] = {}
     for _, result in results:
         merged = combine(merged, result)
-        if merged.failure is not None:
-            raise merged.failure
-        error = merged.error()
-        if error is not None and not skip:
-            raise JobError((error,))
+        errors = {path: part.error for path, part in merged.items() if part.error is not None}
+        if WHOLE in errors:  # an error of files that do not go together
+            raise errors[WHOLE]
+        if errors and not skip:
+            raise JobError((errors[min(errors)],))
     return merged
 
 

@@ -232,70 +232,50 @@ def _ends(values: Any) -> Any:
 
 
 @dataclass
-class FileMeasure:
-    """What is known of one file of several pieces of which some are not measured yet, or an error of one of them."""
+class Measure:
+    """What is known of some `measured` of the `pieces` of a file, or an error of one; or of whole files together."""
 
-    pieces: int
-    missing: int
+    pieces: int = 0
+    measured: int = 0
     num_rows: int = 0
     columns: dict[str, ColumnMeasure] = field(default_factory=dict)
     error: MosaicError | None = None
 
-
-@dataclass
-class MeasureResult:
-    """What some tasks found: whole files together, files of which something is missing or wrong by their paths.
-
-    `failure` is an error of files that do not go together.
-    """
-
-    num_rows: int = 0
-    columns: dict[str, ColumnMeasure] = field(default_factory=dict)
-    files: dict[str, FileMeasure] = field(default_factory=dict)
-    failure: MosaicError | None = None
-
-    def error(self) -> MosaicError | None:
-        """The error of the first file that has one."""
-        found = {path: part.error for path, part in self.files.items() if part.error is not None}
-        return found[min(found)] if found else None
+    def merge(self, other: Measure) -> None:
+        self.measured += other.measured
+        self.num_rows += other.num_rows
+        self.error = self.error or other.error
+        for name, column in other.columns.items():
+            try:
+                if self.columns.setdefault(name, column) is not column:
+                    self.columns[name].merge(column)
+            except MosaicError as error:
+                self.error = self.error or error.locate(column=name)
 
 
-def combine(one: MeasureResult, other: MeasureResult) -> MeasureResult:
+#: The key of the files that are whole, together, among those of which something is missing or wrong, by their paths.
+WHOLE = ""
+
+
+def combine(one: dict[str, Measure], other: dict[str, Measure]) -> dict[str, Measure]:
     """What two results know together. The order in which results are combined does not matter, but for samples."""
-    try:
-        for path, part in other.files.items():
-            known = one.files.setdefault(path, part)
-            if known is not part:
-                known.missing += part.missing - part.pieces
-                known.error = known.error or part.error
-                known.num_rows += part.num_rows
-                _merge_columns(known.columns, part.columns)
-            if known.error is not None:
-                known.columns = {}  # If a part of a file failed, the whole file is left out.
-            elif not known.missing:
-                one.num_rows += known.num_rows
-                _merge_columns(one.columns, one.files.pop(path).columns)
-        one.num_rows += other.num_rows
-        _merge_columns(one.columns, other.columns)
-        one.failure = one.failure or other.failure
-    except MosaicError as error:
-        one.failure = one.failure or error
+    for path, part in other.items():
+        known = one.setdefault(path, part)
+        if known is not part:
+            known.merge(part)
+        if path == WHOLE:
+            continue
+        if known.error is not None:
+            known.columns = {}  # If a part of a file failed, the whole file is left out.
+        elif known.measured == known.pieces:
+            one.setdefault(WHOLE, Measure()).merge(one.pop(path))
     return one
 
 
-def _merge_columns(known: dict[str, ColumnMeasure], more: dict[str, ColumnMeasure]) -> None:
-    for name, column in more.items():
-        try:
-            if known.setdefault(name, column) is not column:
-                known[name].merge(column)
-        except MosaicError as error:
-            raise error.locate(column=name) from None
-
-
-def measure(task: MeasureTask, report: Report) -> MeasureResult:
+def measure(task: MeasureTask, report: Report) -> dict[str, Measure]:
     """Measure every column of a piece; an error about data is a part of the result."""
     location, format_ = location_of(task.piece.file, task.filesystem), FORMATS[task.piece.format]
-    part = FileMeasure(task.pieces, task.pieces - 1)
+    part = Measure(task.pieces, 1)
     try:
         with content_errors(location.path, format_.title):
             try:
@@ -305,7 +285,7 @@ def measure(task: MeasureTask, report: Report) -> MeasureResult:
                 part.num_rows, part.columns = _measure(task, location, replace(task.request, agreed=types), report)
     except MosaicError as error:
         part.error = error
-    return combine(MeasureResult(), MeasureResult(files={location.path: part}))
+    return combine({}, {location.path: part})
 
 
 def _measure(

@@ -21,31 +21,21 @@ from smalti.table.splits import Piece
 
 
 @dataclass(frozen=True)
-class PieceFacts:
-    """What is known of a piece of a Mosaic file after it was opened once: its row groups and their bytes.
+class StoredGroup:
+    """A row group of a piece, and the bytes of the columns that are wanted."""
 
-    `is_whole` says whether every column that is wanted is a column of the file, and none a field of a struct, which
-    cannot be copied alone.
-    """
-
-    piece: Piece
-    sizes: dict[int, int]
-    is_whole: bool
-
-    @classmethod
-    def of(cls, piece: Piece, reader: MosaicReader) -> PieceFacts:
-        file, names = reader.file, reader.schema.names
-        groups = range(file.num_row_groups) if piece.row_groups is None else piece.row_groups
-        is_whole = set(names) <= set(file.columns.names)
-        sizes = {group: file.row_group(group).stored_bytes(names) for group in groups}
-        return cls(piece, sizes, is_whole)
-
-
-@dataclass(frozen=True)
-class _Group:
     piece: Piece
     number: int
     num_bytes: int
+
+
+def stored_groups(piece: Piece, reader: MosaicReader) -> list[StoredGroup] | None:
+    """The row groups of a piece; None if a field of a struct is wanted, which cannot be copied without the others."""
+    file, names = reader.file, reader.schema.names
+    if not set(names) <= set(file.columns.names):
+        return None
+    groups = range(file.num_row_groups) if piece.row_groups is None else piece.row_groups
+    return [StoredGroup(piece, group, file.row_group(group).stored_bytes(names)) for group in groups]
 
 
 class RowGroupCopy:
@@ -53,7 +43,7 @@ class RowGroupCopy:
 
     Parameters
     ----------
-    facts : sequence of PieceFacts
+    groups : sequence of StoredGroup
     schema : pyarrow.Schema
         Of the new files: all columns of the pieces, with types that hold the values of all.
     open_piece : callable
@@ -65,7 +55,7 @@ class RowGroupCopy:
 
     def __init__(
         self,
-        facts: Sequence[PieceFacts],
+        groups: Sequence[StoredGroup],
         schema: pa.Schema,
         open_piece: Callable[[Piece], MosaicReader],
         *,
@@ -74,13 +64,13 @@ class RowGroupCopy:
     ) -> None:
         self._schema = schema
         self._open_piece = open_piece
-        self._groups = [_Group(each.piece, group, size) for each in facts for group, size in each.sizes.items()]
-        sizes = [group.num_bytes for group in self._groups]
+        self._groups = groups
+        sizes = [group.num_bytes for group in groups]
         self._files = plan_row_groups(sizes, merges=merges, roll_bytes=roll_bytes)
         #: Whether enough is copied, so that the layout of the old files is worth keeping.
-        self.is_worthwhile = copied_share(sizes, self._files) >= 0.5 and all(each.is_whole for each in facts)
+        self.is_worthwhile = copied_share(sizes, self._files) >= 0.5
         #: The piece that is being read, and its reader.
-        self.current = facts[0].piece
+        self.current: Piece | None = None
         self._reader: MosaicReader | None = None
 
     def close(self) -> None:
@@ -114,7 +104,7 @@ class RowGroupCopy:
                 report(sum(table.num_rows for table in tables), sum(group.num_bytes for group in groups))
                 del tables
 
-    def _copied(self, group: _Group) -> GroupSource:
+    def _copied(self, group: StoredGroup) -> GroupSource:
         """A row group whose columns are copied, except for those that the schema has with another type."""
         reader = self._opened(group.piece)
         there = reader.schema
@@ -130,7 +120,7 @@ class RowGroupCopy:
         fresh = self._read(group, others) if len(others) else None
         return GroupSource(reader.file, group.number, copied, fresh)
 
-    def _read(self, group: _Group, schema: pa.Schema) -> pa.Table:
+    def _read(self, group: StoredGroup, schema: pa.Schema) -> pa.Table:
         """Columns of a row group in the types of a schema; a column that the file lacks is null."""
         reader = self._opened(group.piece)
         names = set(reader.schema.names)

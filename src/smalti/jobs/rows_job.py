@@ -15,7 +15,7 @@ from smalti._compat.arrow import empty_batch
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import ChangedValues
-from smalti.jobs.change_job import OpenTable, RunOptions, RunValues, run_change
+from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import AssignedValues, Assignment, Condition, DeletedRows, evaluate
 from smalti.jobs.change_task import FileChange
@@ -25,12 +25,7 @@ from smalti.predicate.python import AnyFilter, columns_of_expression
 from smalti.table.planning import fit_filter, parse_filter
 
 
-def delete(
-    table: AnyPath,
-    where: AnyFilter | str,
-    dry_run: bool = False,
-    **run: Unpack[RunValues],
-) -> ChangeReport:
+def delete(table: AnyPath, where: AnyFilter | str, **run: Unpack[RunValues]) -> ChangeReport:
     """Delete the rows of a table that match a condition. Their values are gone from the bytes of the files.
 
     Files without a matching row are not touched, and row groups without one are copied as bytes. Rows for which the
@@ -42,7 +37,7 @@ def delete(
     table : path or URI
     where : filter
         As `filters` of `smalti.read_table`: an expression, tuples, or a text such as ``"age < 18 and country = 'no'"``.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -60,15 +55,11 @@ def delete(
     def prepare(opened: OpenTable) -> FileChange:
         return DeletedRows(condition(where, opened))
 
-    return run_change("delete", table, _described(where), prepare, RunOptions(dry_run, **run))
+    return run_change("delete", table, _described(where), prepare, **run)
 
 
 def update(
-    table: AnyPath,
-    values: Mapping[str, Any],
-    where: AnyFilter | str = None,
-    dry_run: bool = False,
-    **run: Unpack[RunValues],
+    table: AnyPath, values: Mapping[str, Any], where: AnyFilter | str = None, **run: Unpack[RunValues]
 ) -> ChangeReport:
     """Give columns of the rows that match a condition other values. Only these columns are encoded anew.
 
@@ -81,7 +72,7 @@ def update(
         hold them. Partition columns cannot be changed.
     where : filter, optional
         As in `delete`; by default all rows. Rows for which it is null are kept as they are, and counted.
-    dry_run, **run
+    **run
         As in `add_columns`.
 
     Examples
@@ -103,7 +94,7 @@ def update(
         return ChangedValues(tuple(each.field for each in assignments), source)
 
     request = _described((where, dict(values)))
-    return run_change("update", table, request, prepare, RunOptions(dry_run, **run))
+    return run_change("update", table, request, prepare, **run)
 
 
 def _described(request: object) -> str | None:

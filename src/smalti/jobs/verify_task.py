@@ -141,39 +141,85 @@ def check(task: CheckTask, report: Report) -> FileReport:
         return FileReport(task.file.path, task.file.size, problems=(Problem.of(task.file.path, error),))
 
 
+class _Decoder:
+    """Decodes the columns of a file, bucket by bucket."""
+
+    def __init__(self, source: Source) -> None:
+        self.tail = read_tail(source)[0]
+        # A bucket is decoded whole, which may take more of a good file than a read of it would be allowed to.
+        self.scanner = Scanner(source, self.tail, asked_limit() or most_memory())
+        self._columns, names = Columns(self.tail.schema), self.tail.schema.names()
+        by_bucket = (names[slice(*self.tail.schema.bucket_columns(bucket))] for bucket in self.tail.buckets)
+        self.buckets = [self._columns.project(inside) for inside in by_bucket]
+
+    def decode(self, group: int, columns: Projection, fetched: Sequence[Bucket] | None = None) -> pa.RecordBatch:
+        """Decode columns of a row group, and check the arrays that they become."""
+        fetched = self.scanner.buckets.fetch(group, columns.buckets) if fetched is None else fetched
+        batch = self.scanner.decode(group, columns, fetched, Allowance(self.scanner.memory_limit))
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise MosaicError(f"decoded values are not valid Arrow: {error}") from None
+        return batch
+
+    def unreadable(self, group: int, names: Sequence[str]) -> dict[str, str]:
+        """The columns of a bucket that cannot be decoded one by one, with the reasons.
+
+        The slots of a paged bucket stand for themselves. A block is inflated whole, or not at all; if its content is
+        broken, the columns before the break can be read.
+        """
+        lost: dict[str, str] = {}
+        for name in names:
+            try:
+                self.decode(group, self._columns.project([name]))
+            except MosaicError as error:
+                lost[name] = str(error)
+        return lost
+
+
+def unreadable_columns(location: Location) -> dict[str, str]:
+    """The stored columns of a file of which something cannot be read, with the reasons."""
+    lost: dict[str, str] = {}
+    with contextlib.closing(open_source(location.path, location.filesystem)) as source:
+        file = _Decoder(source)
+        for group in range(file.tail.footer.num_row_groups):
+            for columns in file.buckets:
+                try:
+                    file.decode(group, columns)
+                except MosaicError:
+                    lost |= file.unreadable(group, columns.schema.names)
+    return lost
+
+
 class _Checker:
     def __init__(self, source: Source, task: CheckTask) -> None:
         self._task = task
-        self._tail = read_tail(source)[0]
-        # A bucket is decoded whole, which may take more of a good file than a read of it would be allowed to.
-        self._scanner = Scanner(source, self._tail, asked_limit() or most_memory())
-        self._is_compressed = self._tail.footer.compression is Compression.ZSTD
+        self._file = _Decoder(source)
+        self._is_compressed = self._file.tail.footer.compression is Compression.ZSTD
         self._problems: list[Problem] = []
         self._checksums: list[bool] = []  # of every zstd frame, whether it has one
         self._statistics = 0
         self._lost: dict[str, None] = {}
 
     def run(self, report: Report) -> FileReport:
-        task, schema, index = self._task, self._tail.schema, self._tail.index
+        task, tail = self._task, self._file.tail
         if task.first and self._is_compressed:
-            head = self._scanner.buckets.source.read_at(self._tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
+            head = self._file.scanner.buckets.source.read_at(tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
             self._checksums.append(has_checksum(head))
-        columns, names = Columns(schema), schema.names()
-        buckets = [columns.project(names[slice(*schema.bucket_columns(bucket))]) for bucket in self._tail.buckets]
         for group in task.row_groups:
-            records = {record.column: record for record in self._tail.statistics(group)}
-            for bucket, projection in enumerate(buckets):
+            records = {record.column: record for record in tail.statistics(group)}
+            for bucket, columns in enumerate(self._file.buckets):
                 try:
-                    self._check_bucket(group, bucket, projection, records)
+                    self._check_bucket(group, bucket, columns, records)
                 except MosaicError as error:
                     self._add(error.locate(row_group=group, bucket=bucket))
-                    self._lost |= dict.fromkeys(_unreadable(self._scanner, columns, group, projection.schema.names))
-            report(index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
+                    self._lost |= dict.fromkeys(self._file.unreadable(group, columns.schema.names))
+            report(tail.index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
         return FileReport(
             task.file.path,
             task.file.size,
-            sum(index.rows(group) for group in task.row_groups),
-            schema.num_columns,
+            sum(tail.index.rows(group) for group in task.row_groups),
+            tail.schema.num_columns,
             len(task.row_groups),
             len(self._checksums),
             sum(self._checksums),
@@ -183,14 +229,10 @@ class _Checker:
         )
 
     def _check_bucket(self, group: int, bucket: int, columns: Projection, records: dict[int, StatisticsRecord]) -> None:
-        fetched = self._scanner.buckets.fetch(group, columns.buckets)
+        fetched = self._file.scanner.buckets.fetch(group, columns.buckets)
         if self._is_compressed:
             self._checksums += _frame_checksums(fetched[0])
-        batch = self._scanner.decode(group, columns, fetched, Allowance(self._scanner.memory_limit))
-        try:
-            batch.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise MosaicError(f"decoded values are not valid Arrow: {error}") from None
+        batch = self._file.decode(group, columns, fetched)
         first = columns.buckets[0].physical.first_column
         for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
             record = records.get(position)
@@ -201,42 +243,6 @@ class _Checker:
 
     def _add(self, error: MosaicError) -> None:
         self._problems.append(Problem.of(self._task.file.path, error))
-
-
-def _unreadable(scanner: Scanner, columns: Columns, group: int, names: Sequence[str]) -> dict[str, str]:
-    """The columns of a bucket that cannot be decoded one by one, with the reasons.
-
-    The slots of a paged bucket stand for themselves. A block is inflated whole, or not at all; if its content is
-    broken, the columns before the break can be read.
-    """
-    lost: dict[str, str] = {}
-    for name in names:
-        try:
-            projection = columns.project([name])
-            fetched = scanner.buckets.fetch(group, projection.buckets)
-            scanner.decode(group, projection, fetched, Allowance(scanner.memory_limit)).validate(full=True)
-        except (MosaicError, pa.ArrowInvalid) as error:
-            lost[name] = str(error)
-    return lost
-
-
-def unreadable_columns(location: Location) -> dict[str, str]:
-    """The stored columns of a file of which something cannot be read, with the reasons."""
-    lost: dict[str, str] = {}
-    with contextlib.closing(open_source(location.path, location.filesystem)) as source:
-        tail = read_tail(source)[0]
-        scanner = Scanner(source, tail, asked_limit() or most_memory())
-        columns, names = Columns(tail.schema), tail.schema.names()
-        for group in range(tail.footer.num_row_groups):
-            for bucket in tail.buckets:
-                inside = names[slice(*tail.schema.bucket_columns(bucket))]
-                projection = columns.project(inside)
-                try:
-                    fetched = scanner.buckets.fetch(group, projection.buckets)
-                    scanner.decode(group, projection, fetched, Allowance(scanner.memory_limit)).validate(full=True)
-                except (MosaicError, pa.ArrowInvalid):
-                    lost |= _unreadable(scanner, columns, group, inside)
-    return lost
 
 
 def _frame_checksums(bucket: Bucket) -> list[bool]:
