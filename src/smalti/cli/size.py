@@ -93,17 +93,13 @@ def by_prefix(sizes: Mapping[str, ColumnBytes], parts: int | None) -> list[tuple
     >>> [(name, count, column.stored) for name, count, column in found]
     [('click_*', 2, 7), ('id', 1, 1)]
     """
-    groups: dict[str, list[str]] = {}
-    for name in sizes:
+    groups: dict[str, tuple[list[str], ColumnBytes]] = {}
+    for name, column in sizes.items():
         pieces = re.findall(r"[^_.\-/:\d]*(?:[_.\-/:]+|\d+[_.\-/:]*|$)", name)
-        groups.setdefault(name if parts is None else "".join(pieces[:parts]), []).append(name)
-    found = []
-    for head, names in groups.items():
-        whole = ColumnBytes()
-        for name in names:
-            whole.add(sizes[name])
-        found.append((head if names == [head] else f"{head}*", len(names), whole))
-    return found
+        names, whole = groups.setdefault(name if parts is None else "".join(pieces[:parts]), ([], ColumnBytes()))
+        names.append(name)
+        whole.add(column)
+    return [(head if names == [head] else f"{head}*", len(names), whole) for head, (names, whole) in groups.items()]
 
 
 def _file_sizes(paths: Sequence[str], source_format: str | None) -> Iterator[Mapping[str, ColumnBytes]]:

@@ -45,24 +45,23 @@ def view_scan(scan: Scan) -> str:
     return html_summary("Scan", facts, *_columns(schema))
 
 
-def _columns(schema: pa.Schema) -> tuple[list[str], list[list[object]], int]:
-    """Titles and rows of a table of columns, and how many rows were left out; many columns are shown by prefix."""
+def _columns(schema: pa.Schema) -> tuple[list[str], list[Sequence[object]]]:
+    """Titles and rows of a table of columns; many columns are shown by prefix."""
     if len(schema) <= MAX_ROWS:
-        rows: list[list[object]] = [[each.name, str(each.type), "" if each.nullable else "not null"] for each in schema]
-        return ["column", "type", ""], rows, 0
-    found = families(schema.names, schema.types)
-    return ["columns", "", "type"], [list(each) for each in found[:MAX_ROWS]], max(0, len(found) - MAX_ROWS)
+        return ["column", "type", ""], [
+            [each.name, str(each.type), "" if each.nullable else "not null"] for each in schema
+        ]
+    return ["columns", "", "type"], [*families(schema.names, schema.types)]
 
 
 def view_layout(layout: FileLayout) -> str:
     """The file as a whole, and for each row group how many bytes are in which encoding."""
-    groups = layout.row_groups
     rows = [
         [group.index, group.num_rows, sum(bucket.size for bucket in group.buckets), *group.bytes_by_encoding().values()]
-        for group in groups[:MAX_ROWS]
+        for group in layout.row_groups
     ]
     header = ["row group", "rows", "bytes", *(encoding.name for encoding in Encoding)]
-    return html_summary("Layout of a Mosaic file", layout.facts, header, rows, hidden=len(groups) - len(rows))
+    return html_summary("Layout of a Mosaic file", layout.facts, header, rows)
 
 
 def view_summary(summary: WriteSummary) -> str:
@@ -73,10 +72,9 @@ def view_summary(summary: WriteSummary) -> str:
         ("layout", summary.layout.reason),
         ("with statistics", show_count(len(summary.statistics[0]) if summary.statistics else 0, "column")),
     ]
-    changed = list(summary.stored_as.items())
-    rows = [[name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in changed[:MAX_ROWS]]
-    hidden = len(changed) - len(rows)
-    return html_summary("Written Mosaic file", facts, ["column", "stored as"], rows, hidden=hidden)
+    changed = summary.stored_as.items()
+    rows = [[name, ", ".join(f"{part.name}: {part.type}" for part in parts)] for name, parts in changed]
+    return html_summary("Written Mosaic file", facts, ["column", "stored as"], rows)
 
 
 def view_dataset(
@@ -86,7 +84,7 @@ def view_dataset(
     if partition_columns:
         facts.append(("partition columns", ", ".join(partition_columns)))
     bands = [(file.name.rpartition("/")[2], [file.size]) for file in files]
-    return html_summary("Mosaic table", facts, *([], [], 0) if schema is None else _columns(schema), bands=bands)
+    return html_summary("Mosaic table", facts, *([], []) if schema is None else _columns(schema), bands=bands)
 
 
 def _rows_in_groups(counts: MosaicFile | WriteSummary) -> str:
@@ -98,13 +96,12 @@ def html_summary(
     facts: Iterable[tuple[str, str]],
     header: Sequence[str],
     rows: Sequence[Sequence[object]],
-    hidden: int = 0,
     *,
     bands: Sequence[tuple[str, Sequence[int]]] = (),
 ) -> str:
     """An HTML fragment without script or colours, so that it follows the notebook's own light or dark theme.
 
-    `hidden` is the number of rows that were left out of `rows`; `bands` are drawn by `small_map`.
+    Rows after the first ones are counted; `bands` are drawn by `small_map`.
 
     Examples
     --------
@@ -114,8 +111,8 @@ def html_summary(
     left = ' style="text-align:left"'
     lines = "".join(f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(value)}</td></tr>" for name, value in facts)
     titles = "".join(f"<th{left}>{escape(text)}</th>" for text in header)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-    more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""
+    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows[:MAX_ROWS])
+    more = f"<p>… and {len(rows) - MAX_ROWS:,} more</p>" if len(rows) > MAX_ROWS else ""
     table = f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
     head = f"<strong>{escape(title)}</strong><table>{lines}</table>{small_map(bands)}"
     return f'<div class="smalti">{head}{table}{more}</div>'

@@ -1,45 +1,39 @@
 // What a read of the ticked columns fetches: whole monolithic buckets, but of paged ones the directory and some slots.
-// `merge` counts requests as the reader makes them for local files: ranges that touch become one.
-function merge(ranges) {
-  const sorted = ranges.filter((range) => range[1] > 0).sort((a, b) => a[0] - b[0]);
-  return sorted.filter(([offset], i) => i === 0 || offset !== sum(sorted[i - 1])).length;
-}
-
-// Of a table there are sums over its files: what is read of buckets for any column, and slots of columns in paged ones.
-function tableCost(ticked) {
+// An estimate of a table whose files do not have the same columns in the same buckets.
+function projectionCost(ticked) {
   const { head, slots } = model.sums;
   if (!head.length) return { read: sum([...ticked].map((column) => stored[column])), requests: null, buckets: null, isEstimate: true };
-  const buckets = new Set([...ticked].map((column) => columns.bucket[column]));
-  return { read: sum([...buckets].map((bucket) => head[bucket])) + sum([...ticked].map((column) => slots[column])), requests: null, buckets: buckets.size };
+  const buckets = [...new Set([...ticked].map((column) => columns.bucket[column]))];
+  const read = sum(buckets.map((bucket) => head[bucket])) + sum([...ticked].map((column) => slots[column]));
+  return { read, requests: isFile ? countRequests(ticked, buckets) : null, buckets: buckets.length };
 }
 
-function projectionCost(ticked) {
-  if (!isFile) return tableCost(ticked);
-  const wanted = new Map(); // bucket: set of physical columns
-  ticked.forEach((column) => {
-    const bucket = columns.bucket[column];
-    if (!wanted.has(bucket)) wanted.set(bucket, new Set());
-    columnNodes[column].forEach((node) => wanted.get(bucket).add(node));
-  });
-  let read = 0;
+// Requests as the reader makes them for a local file: first whole buckets and directories, then slots.
+function countRequests(ticked, buckets) {
+  const wanted = new Set([...ticked].flatMap((column) => columnNodes[column]));
   let requests = 0;
   groups.forEach((group) => {
     const first = [];
     const second = [];
-    wanted.forEach((list, bucket) => {
-      const whole = group.mode[bucket] !== "p" || list.size === bucketNodes[bucket].length;
+    buckets.forEach((bucket) => {
+      const whole = group.mode[bucket] !== "p" || bucketNodes[bucket].every((node) => wanted.has(node));
       first.push([group.offset[bucket], whole ? group.size[bucket] : group.head[bucket]]);
       if (whole) return;
       let at = group.offset[bucket] + group.head[bucket];
       bucketNodes[bucket].forEach((node) => {
-        if (list.has(node)) second.push([at, group.stored[node]]);
+        if (wanted.has(node)) second.push([at, group.stored[node]]);
         at += group.stored[node];
       });
     });
-    read += sum([...first, ...second].map((range) => range[1]));
     requests += merge(first) + merge(second);
   });
-  return { read, requests, buckets: wanted.size };
+  return requests;
+}
+
+// How many ranges are left if those that touch become one.
+function merge(ranges) {
+  const sorted = ranges.filter((range) => range[1] > 0).sort((a, b) => a[0] - b[0]);
+  return sorted.filter(([offset], i) => i === 0 || offset !== sum(sorted[i - 1])).length;
 }
 
 // The columns as an argument of smalti.read_table, in the order of the file.
@@ -62,7 +56,7 @@ function copyButton(text) {
 function drawProjection() {
   const box = $("projection");
   $("projection-part").hidden = !hasLayout;
-  const total = sum(isFile ? groupBytes : stored);
+  const total = sum(numBuckets ? [...model.sums.head, ...model.sums.slots] : stored);
   if (!state.ticked.size) {
     box.replaceChildren(make("p", "hint", `Tick columns in the table. Reading all of them fetches ${bytes(Math.round(total))}.`));
     delete box.dataset.bytes;
