@@ -25,8 +25,9 @@ if TYPE_CHECKING:
         SchemaError,
         UnsupportedFeatureError,
     )
-    from smalti.file.reader import MosaicFile, RowGroup
+    from smalti.file.reader import MosaicFile
     from smalti.file.reader import open_file as open
+    from smalti.file.row_group import RowGroup
     from smalti.file.scans import Scan
     from smalti.file.writer import MosaicWriter, WriteSummary, write_table
     from smalti.format.statistics import ColumnStatistics
@@ -90,7 +91,8 @@ _HOMES = {
         "SchemaError",
         "UnsupportedFeatureError",
     ),
-    "smalti.file.reader": ("MosaicFile", "RowGroup", "open"),
+    "smalti.file.reader": ("MosaicFile", "open"),
+    "smalti.file.row_group": ("RowGroup",),
     "smalti.file.scans": ("Scan",),
     "smalti.file.writer": ("MosaicWriter", "WriteSummary", "write_table"),
     "smalti.format.statistics": ("ColumnStatistics",),

@@ -15,12 +15,12 @@ import pyarrow as pa
 from smalti import threads
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, no_column
+from smalti.file.row_group import RowGroup
 from smalti.file.scans import Scan
 from smalti.file.streams import Scannable, refuse_fields
-from smalti.format.statistics import ColumnStatistics, StatisticsRecord
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
-from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping, LogicalProjection, SharedSchemas, restore_bound
+from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping, LogicalProjection, SharedSchemas
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
@@ -397,10 +397,10 @@ class MosaicFile(Scannable):
             del batches
 
     def _check_present(self, names: Sequence[str]) -> None:
-        missing = set(names).difference(self.columns.present(names))
-        if missing:
-            found = next(name for name in names if name in missing)
-            raise no_column(found, self.column_names, path=self._source.name)
+        present = set(self.columns.present(names))
+        missing = next((name for name in names if name not in present), None)
+        if missing is not None:
+            raise no_column(missing, self.column_names, path=self._source.name)
 
     def _project(self, columns: Sequence[str] | None) -> LogicalProjection:
         """The columns of a read, each once, in the order they are asked for."""
@@ -426,23 +426,20 @@ class MosaicFile(Scannable):
         if row_groups is not None:
             named = [self.row_group(index).index for index in row_groups]
             groups = named if wanted is None else [group for group in named if group in wanted]
-        plan = self._plan_groups(output, filters, groups, row_index)
+        filter_ = None if filters is None else self.filter_plan(filters, row_index)
+        plan = plan_scan(output.stored, groups, filter_, output.assemble)
         if wanted is None and row_index is None:
             return plan
-        starts = [0] * (self.num_row_groups + 1) if row_index is None else self._row_starts
-        start = 0 if row_index is None else row_index.start
+        first = 0 if row_index is None else row_index.start
         reads = (
-            replace(read, rows=None if wanted is None else wanted[read.row_group], start=start + starts[read.row_group])
+            replace(
+                read,
+                rows=None if wanted is None else wanted[read.row_group],
+                start=first + self._row_starts[read.row_group],
+            )
             for read in plan.groups
         )
         return replace(plan, groups=tuple(reads), row_index=row_index)
-
-    def _plan_groups(
-        self, output: LogicalProjection, filters: AnyFilter, groups: Iterable[int], row_index: RowIndex | None
-    ) -> ScanPlan:
-        if filters is None:
-            return plan_scan(output.stored, groups, assemble=output.assemble)
-        return plan_scan(output.stored, groups, self.filter_plan(filters, row_index), output.assemble)
 
     def filter_plan(self, filters: AnyFilter, row_index: RowIndex | None = None) -> FilterPlan:
         """What statistics tell about a filter for each row group."""
@@ -458,83 +455,6 @@ class MosaicFile(Scannable):
         compared = self.columns.filter_columns(names, filter_.computed)
         numbered = None if row_index is None else (row_index, self._row_starts)
         return FilterPlan(filter_, compared, self._tail, self.columns.stored, numbered)
-
-
-class RowGroup:
-    """One row group of an open file."""
-
-    def __init__(self, file: MosaicFile, index: int) -> None:
-        self._file = file
-        self.index = index
-
-    @property
-    def num_rows(self) -> int:
-        return self._file._tail.index.rows(self.index)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all buckets of the row group in the file."""
-        return self._file._tail.stored_bytes(self.index, self._file._tail.buckets)
-
-    @property
-    def statistics(self) -> dict[str, ColumnStatistics]:
-        """The statistics of columns that have them, by the name of the column or the path of a struct's field."""
-        names, records = self._records()
-        types = self._file.columns.stored.project(names).schema.types
-        return {
-            name: record.describe(type_, partial(restore_bound, self._file.columns.given_type(name)))
-            for name, record, type_ in zip(names, records, types, strict=True)
-        }
-
-    def bounds(self) -> dict[str, tuple[int, pa.Array]]:
-        """The number of nulls of columns with statistics, and minimum and maximum as an Arrow array of two.
-
-        The array has the given type, without dictionaries and runs, and nulls where the bounds are not known.
-        """
-        names, records = self._records()
-        found = {}
-        for name, record, field in zip(names, records, self._file.columns.stored.project(names).schema, strict=True):
-            given = self._file.columns.given_type(name)
-            low, high = (restore_bound(given, bound) for bound in record.bounds(field.type))
-            found[name] = record.null_count, pa.concat_arrays([pa.array([end], end.type) for end in (low, high)])
-        return found
-
-    @property
-    def raw_statistics(self) -> dict[str, ColumnStatistics]:
-        """The same with `min` and `max` as the bytes that the file stores; see section 11 of the format.
-
-        For programs that compare them in their own types. They are None if every value is null.
-
-        Examples
-        --------
-        >>> import pyarrow as pa, smalti
-        >>> _ = smalti.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), "raw.mosaic", stats_columns=["a"])
-        >>> with smalti.open("raw.mosaic") as f:
-        ...     f.row_group(0).raw_statistics["a"].max
-        b'\\x00\\x00\\x00\\x02'
-        """
-        return {
-            name: ColumnStatistics(record.null_count, record.low, record.high)
-            for name, record in zip(*self._records(), strict=True)
-        }
-
-    def _records(self) -> tuple[list[str], list[StatisticsRecord]]:
-        """The columns that have statistics, and what the index holds for each."""
-        tail = self._file._tail
-        records = list(tail.statistics(self.index))
-        by_position = tail.schema.names() if records else []
-        return [by_position[record.column] for record in records], records
-
-    def stored_bytes(self, columns: Sequence[str]) -> int:
-        """Bytes of the buckets that hold some columns. Reading these takes as many, or fewer if buckets are paged."""
-        return self._file._tail.stored_bytes(self.index, self._file._project(columns).stored.bucket_ids)
-
-    def read(self, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """As `MosaicFile.read`, for this row group."""
-        return self._file.read(columns, filters, [self.index])
-
-    def __repr__(self) -> str:
-        return f"<smalti.RowGroup {self.index}: {show_count(self.num_rows, 'row')}>"
 
 
 def open_file(

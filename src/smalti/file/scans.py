@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,27 +52,32 @@ def first_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator
         del batch
 
 
-def exact_batches(batches: Iterator[pa.RecordBatch], batch_size: int) -> Iterator[pa.RecordBatch]:
-    """Cut and join batches to exactly `batch_size` rows; the last one has the rows that are left."""
-    parts: list[pa.RecordBatch] = []
-    missing = batch_size
-    for batch in batches:
-        while batch.num_rows:
-            part = batch.slice(0, missing)
-            parts.append(part)
-            batch, missing = batch.slice(part.num_rows), missing - part.num_rows
-            if not missing:
-                yield _joined(parts)
-                parts, missing = [], batch_size
-        del batch
-    if parts:
-        yield _joined(parts)
-
-
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+def join_batches(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(parts) == 1:
         return parts[0]
     return concat_batches(parts) if parts[0].num_columns else columnless_batch(sum(part.num_rows for part in parts))
+
+
+def exact_batches(
+    batches: Iterator[Any], batch_size: int, join: Callable[[list[Any]], Any] = join_batches
+) -> Iterator[Any]:
+    """Cut and join batches to exactly `batch_size` rows; the last one has the rows that are left.
+
+    Others that have rows, such as those of a loader, are cut in the same way, if `join` joins them.
+    """
+    parts: list[Any] = []
+    missing = batch_size
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            parts.append(batch.slice(start, missing))
+            start, missing = start + parts[-1].num_rows, missing - parts[-1].num_rows
+            if not missing:
+                yield join(parts)
+                parts, missing = [], batch_size
+        del batch
+    if parts:
+        yield join(parts)
 
 
 def keep_batches(batches: Iterable[pa.RecordBatch], kept: Allowance) -> Iterator[pa.RecordBatch]:

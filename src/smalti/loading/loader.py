@@ -15,11 +15,12 @@ import pyarrow as pa
 from smalti.errors import MosaicError
 from smalti.extras import optional_module
 from smalti.file.blocks import RowBlocks
+from smalti.file.scans import exact_batches
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.loading.arrays import to_numpy
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
-from smalti.loading.window import Rows, gather
+from smalti.loading.window import Rows, gather, join_rows
 from smalti.readahead import Unit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
@@ -127,24 +128,8 @@ class Loader:
 
     def _slices(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The batches of a share of an epoch, without the first `skip` rows. The last one may have fewer rows."""
-        left: Rows | None = None
         with closing(self._windows(share, epoch, skip)) as windows:
-            for rows in windows:
-                start = 0
-                if left is not None:
-                    start = min(len(rows), self._batch_size - len(left))
-                    left = left.joined(rows.slice(0, start))
-                    if len(left) < self._batch_size:
-                        continue
-                    yield left
-                    left = None
-                while len(rows) - start >= self._batch_size:
-                    yield rows.slice(start, self._batch_size)
-                    start += self._batch_size
-                left = rows.slice(start) if start < len(rows) else None
-                del rows
-        if left is not None:
-            yield left
+            yield from exact_batches(windows, self._batch_size, join_rows)
 
     def _windows(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The windows of a share, each read and mixed while the one before is used; rows before `skip` are left out."""

@@ -35,20 +35,11 @@ class Rows:
         self.arrays = arrays
         self.table = table
 
-    def __len__(self) -> int:
-        return self.num_rows
-
     def slice(self, start: int, count: int | None = None) -> Rows:
         """Some of the rows, in the same memory."""
         end = self.num_rows if count is None else min(self.num_rows, start + count)
         arrays = {name: array[start:end] for name, array in self.arrays.items()}
         return Rows(end - start, arrays, self.table.slice(start, end - start) if self.table.num_columns else self.table)
-
-    def joined(self, other: Rows) -> Rows:
-        """These rows and then others, in new memory."""
-        numpy = optional_module("numpy")
-        arrays = {name: numpy.concatenate([array, other.arrays[name]]) for name, array in self.arrays.items()}
-        return Rows(self.num_rows + other.num_rows, arrays, pa.concat_tables([self.table, other.table]))
 
     def batch(self, names: Iterable[str], fill_of: FillOf) -> dict[str, Any]:
         """The rows as arrays of NumPy, by column."""
@@ -56,6 +47,15 @@ class Rows:
             name: self.arrays[name] if name in self.arrays else to_numpy(self.table.column(name), name, fill_of(name))
             for name in names
         }
+
+
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """Several rows one after the other, in new memory if they are not alone."""
+    if len(parts) == 1:
+        return parts[0]
+    numpy = optional_module("numpy")
+    arrays = {name: numpy.concatenate([part.arrays[name] for part in parts]) for name in parts[0].arrays}
+    return Rows(sum(part.num_rows for part in parts), arrays, pa.concat_tables([part.table for part in parts]))
 
 
 def gather(
