@@ -81,7 +81,6 @@ def test_notebook_display() -> None:
     assert "c…" in shown  # wide tables are shown by prefix
     assert "2 in 2 row groups" in shown
     assert "row group 1" in shown  # a small map
-    assert " bytes" not in shown
     assert layout.count("<tr>") == 9 + 1 + 2
     assert len(shown) < 10_000
 

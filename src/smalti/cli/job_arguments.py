@@ -28,17 +28,7 @@ if TYPE_CHECKING:
 
 
 #: The arguments that are no parameters of a job: what every command has, and what it does with the job's report.
-_OF_THE_COMMAND = {
-    "command",
-    "debug",
-    "memory_limit",
-    "storage_option",
-    "json",
-    "markdown",
-    "no_pager",
-    "only",
-    "sources",
-}
+_OTHERS = {"command", "debug", "memory_limit", "storage_option", "json", "markdown", "no_pager", "only", "sources"}
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
@@ -46,8 +36,8 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
     Those of `smalti.WriterOptions` are one of them. If there are none, `compact` leaves large files as they are.
     """
-    values = {name: value for name, value in vars(options).items() if value not in (None, [])}
-    values = {name: value for name, value in values.items() if name not in _OF_THE_COMMAND}
+    values = {name: vars(options)[name] for name in vars(options).keys() - _OTHERS}
+    values = {name: value for name, value in values.items() if value not in (None, [])}
     written = {option.name: values.pop(option.name) for option in fields(WriterOptions) if option.name in values}
     if written:
         names = written.get("stats_columns")

@@ -6,6 +6,7 @@ import io
 import os
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import PurePath
@@ -195,15 +196,21 @@ class MosaicWriter:
             saves the copy; the caller must then not change the buffers of `data`. By default, Tables and RecordBatches
             are copied, and batches of a stream are not, because nobody else holds them.
         """
+        if copy is None:
+            copy = isinstance(data, (pa.RecordBatch, pa.Table))
+        with self._writing():
+            for batch in arrow_batches(data):
+                for stored in self._to_stored(batch):
+                    self._stored_writer.add(stored)
+            self._stored_writer.own(copy)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A call that writes: one at a time, and none after one that has failed."""
         with self._lock:
             self._usable()
-            if copy is None:
-                copy = isinstance(data, (pa.RecordBatch, pa.Table))
             try:
-                for batch in arrow_batches(data):
-                    for stored in self._to_stored(batch):
-                        self._stored_writer.add(stored)
-                self._stored_writer.own(copy)
+                yield
             except BaseException as error:
                 self._fail(error)
                 raise
@@ -249,13 +256,8 @@ class MosaicWriter:
         >>> writer.summary.num_row_groups
         2
         """
-        with self._lock:
-            self._usable()
-            try:
-                self._stored_writer.flush()
-            except BaseException as error:
-                self._fail(error)
-                raise
+        with self._writing():
+            self._stored_writer.flush()
 
     def add_key_value_metadata(self, key_value_metadata: Mapping[Any, str | bytes]) -> None:
         """Add metadata of the schema, until the writer is closed; the last value of a key counts.

@@ -158,7 +158,7 @@ class FileLayout:
         ratio = f"{block.uncompressed_size / own_size:.1f}x compressed" if block.uncompressed_size else "-"
         return [
             ("size", f"{show_bytes(self.size)} ({self.size:,} bytes)"),
-            ("rows", f"{self.num_rows:,}"),
+            ("rows", f"{self.num_rows:,} in {show_count(self.num_row_groups, 'row group')}"),
             ("columns", f"{self.num_columns:,}"),
             ("buckets", f"{self.num_buckets:,}"),
             ("layout", self.in_words),

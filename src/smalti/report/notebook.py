@@ -24,15 +24,10 @@ MAX_ROWS = 20
 
 
 def view_file(file: MosaicFile, path: str | None) -> str:
-    """Counts, a small map of row groups and buckets, and the first columns."""
+    """The file as a whole, a small map of row groups and buckets, and the first columns."""
     layout = file.layout(())
     bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in layout.row_groups]
-    facts = [
-        ("file", path or "in memory"),
-        ("rows", _rows_in_groups(file)),
-        ("columns", f"{file.num_columns:,} in {show_count(file.num_buckets, 'bucket')}"),
-        ("size", show_bytes(layout.size)),
-    ]
+    facts = [("file", path or "in memory"), *layout.facts]
     return html_summary("Mosaic file", facts, *_columns(file.schema), bands=bands)
 
 
@@ -67,7 +62,7 @@ def view_layout(layout: FileLayout) -> str:
 def view_summary(summary: WriteSummary) -> str:
     """How much was written, in which layout, and the columns that are stored as other types."""
     facts = [
-        ("rows", _rows_in_groups(summary)),
+        ("rows", f"{summary.num_rows:,} in {show_count(summary.num_row_groups, 'row group')}"),
         ("size", show_bytes(summary.num_bytes)),
         ("layout", summary.layout.reason),
         ("with statistics", show_count(len(summary.statistics[0]) if summary.statistics else 0, "column")),
@@ -85,10 +80,6 @@ def view_dataset(
         facts.append(("partition columns", ", ".join(partition_columns)))
     bands = [(file.name.rpartition("/")[2], [file.size]) for file in files]
     return html_summary("Mosaic table", facts, *([], []) if schema is None else _columns(schema), bands=bands)
-
-
-def _rows_in_groups(counts: MosaicFile | WriteSummary) -> str:
-    return f"{counts.num_rows:,} in {show_count(counts.num_row_groups, 'row group')}"
 
 
 def html_summary(
