@@ -17,7 +17,6 @@ from typing import TypedDict
 import pyarrow as pa
 
 from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError
-from smalti.file.writer import write_table
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
 from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
@@ -29,12 +28,15 @@ from smalti.jobs.summary import ChangeReport, SplitResult
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
+from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_files, list_table, read_again
 from smalti.table.names import JOBS, new_token, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError
 from smalti.table.snapshot import ReadSettings, Snapshot
+from smalti.table.staging import DirectoryPlan
+from smalti.table.writing import stage_empty
 
 #: What the results of tasks count, by the names that the report has for it.
 _COUNTS = (
@@ -100,6 +102,12 @@ class OpenTable:
         partitions = set(self.partitions)
         return [name for name in self.stored if name not in partitions]
 
+    def plan_files(self) -> DirectoryPlan:
+        """How further files of the table are written."""
+        job, root = self.staging.job_id, self.staging.root
+        partitions, stored = tuple(self.partitions), tuple(self.stored)
+        return DirectoryPlan(job, root, self.schema, partitions, WriterOptions(), FILE_BYTES, stored=stored)
+
     @property
     def is_single(self) -> bool:
         return self.target.is_file
@@ -160,7 +168,7 @@ def run_change(
     for commit in listing.finished:
         # This job was interrupted in its own commit, and the listing has finished it.
         if commit.job.startswith(asked) and commit.note is not None:
-            return ChangeReport.from_dict(commit.note)
+            return ChangeReport(**commit.note)
     if dry_run:
         asked = new_token()  # What it stages is removed, and must not be what an interrupted run has finished.
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
@@ -318,7 +326,7 @@ class _Runner:
             each["kept_rows"] or each["kept_columns"] == len(self._table.stored) for each in kept
         ):
             # All rows go. A file without rows keeps the columns of the table, unless one is there already.
-            staged = {self._stage_empty(): min(changed)}
+            staged = {file.path: min(changed) for file in stage_empty(self._table.plan_files())}
         token = new_token()
         replaced = {name: self._seen[name] for name in changed}
         commit = replace(
@@ -341,16 +349,6 @@ class _Runner:
         if seen.is_other(found):
             raise ConflictError("the file was replaced while it was changed; nothing was changed. Run this job again")
         self._table.target.put_file(self._table.staging, next(iter(staged)), "overwrite")
-
-    def _stage_empty(self) -> str:
-        path = f"{self._table.staging.attempt_directory(999_999)}/empty{FILE_SUFFIX}"
-        location = self._table.staging.root.child(path)
-        location.parent.make_directory()
-        schema = self._table.schema
-        fields = [schema.field(name) for name in self._table.stored]
-        empty = pa.schema(fields).with_metadata(schema.metadata or {}).empty_table()
-        write_table(empty, location.path, filesystem=location.filesystem)
-        return path
 
     def discard(self) -> None:
         """Remove what was staged, unless a commit needs it. What cannot be removed is left to `clean`."""

@@ -22,8 +22,9 @@ from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.arrays import as_compared, filter_rows
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
+from smalti.predicate.python import AnyFilter
 from smalti.predicate.tree import And, Compare, Constant
-from smalti.table.planning import has_types, leaf_of
+from smalti.table.planning import fit_filter, has_types, leaf_of, owners_of, parse_filter
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,21 @@ class Condition:
     #: The columns that are read for it: those that have the fields that it names.
     columns: tuple[str, ...]
 
+    @classmethod
+    def of(cls, where: AnyFilter | str, schema: pa.Schema) -> Condition:
+        """A condition as a user has written it, on columns of this schema."""
+        filter_ = parse_filter(where, schema)
+        assert filter_ is not None
+        fitted = fit_filter(filter_, schema)
+        return cls(fitted, tuple(owners_of(fitted.columns, schema.names)))
+
     def matches(self, file: TableFile) -> list[Matches]:
         """The rows of each row group that match. Nothing is read where partition values or statistics decide."""
         decided = self._decided(file)
         if isinstance(decided, Outcome):
             return [Matches(decided if file.num_rows(group) else Outcome.NONE) for group in file.groups]
         names, plan = list(decided.columns), None
-        opened, owners = file.opened, self.owners(names)
+        opened, owners = file.opened, owners_of(names, self.columns)
         if file.names.issuperset(owners):
             needed = pa.schema([file.schema.field(name) for name in owners])
             if has_types(opened.schema_of(names), names, needed):
@@ -51,11 +60,6 @@ class Condition:
             unknown = None if plan is None or outcome is Outcome.SOME else plan.null_rows(group)
             found.append(self._read(file, group) if unknown is None else Matches(outcome, None, unknown))
         return found
-
-    def owners(self, names: Sequence[str]) -> list[str]:
-        """The columns that are named, or of whose fields one is named."""
-        wanted = (name if name in self.columns else _owner(name, self.columns) for name in names)
-        return list(dict.fromkeys(wanted))
 
     def _decided(self, file: TableFile) -> Outcome | Filter:
         """What the partition values of a file leave of the condition, or the answer for all of its rows.
@@ -77,10 +81,6 @@ class Condition:
         compared = [as_compared(leaf_of(batch, name)) for name in names]
         by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
         return Matches.of(match_mask(by_itself, self.filter_))
-
-
-def _owner(path: str, columns: Sequence[str]) -> str:
-    return next(name for name in columns if path.startswith(f"{name}."))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import contextlib
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -24,7 +25,7 @@ from smalti.jobs.formats.writers import FileWriter, with_statistics
 from smalti.jobs.planning import Output, Split
 from smalti.jobs.rewrite_task import RowGroupCopy, StoredGroup, stored_groups
 from smalti.jobs.sorting import check_sort_keys, sorted_batches
-from smalti.jobs.staging import Staging, job_digest
+from smalti.jobs.staging import Staging
 from smalti.jobs.summary import Skipped, SplitResult, StagedFile
 from smalti.jobs.target import Target
 from smalti.logical.adapt import adapt_batch
@@ -33,9 +34,6 @@ from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.listing import kept_location, location_of
 from smalti.table.splits import Piece
-
-#: In bytes. File systems take 255.
-_MAX_STAGED_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,9 @@ def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitRes
     files: list[StagedFile] = []
     skipped: list[Skipped] = []
     lost: dict[Skipped, None] = {}
-    for output in split.outputs:
+    for number, output in enumerate(split.outputs):
         try:
-            files += _write_output(settings, output, directory, report, skipped, lost)
+            files += _write_output(settings, output, f"{directory}/{number}", report, skipped, lost)
         except MosaicError as error:
             return error
     result = SplitResult(tuple(files), tuple(skipped), peak_memory(), lost=tuple(lost))
@@ -113,8 +111,7 @@ def _write_output(
                 if copy is None:
                     writer.write_all(reader, report)
                 else:
-                    with contextlib.closing(copy):
-                        writer.copy_all(copy, reader, report)
+                    writer.copy_all(copy, reader, report)
             return writer.files()
         except _PieceError as error:
             failure = error.cause
@@ -161,7 +158,8 @@ class _OutputReader:
         self._pieces = pieces
         #: Columns that cannot be read, and are left out.
         self._lost = lost
-        #: The reader of a single piece stays open after its schema is known, because opening a wide file takes time.
+        #: One piece is open at a time. A single one stays open, because opening a wide file takes time.
+        self.current = pieces[0]
         self._opened: Reader | None = None
         #: The stored columns that have statistics in some of the pieces.
         self.statistics: dict[str, None] = {}
@@ -170,29 +168,31 @@ class _OutputReader:
         self.schema = self._unify()
 
     def _unify(self) -> pa.Schema:
-        if len(self._pieces) == 1:
-            self._opened = self._open(self._pieces[0])
-            self._add_groups(self._pieces[0], self._opened)
-            return self._opened.schema
         found = []
         for piece in self._pieces:
-            reader = self._open(piece)
+            reader, groups = self.opened(piece), None
             found.append((piece.file.path, reader.schema))
-            self._add_groups(piece, reader)
-            reader.close()
+            if self._settings.may_copy and isinstance(reader, MosaicReader):
+                groups = stored_groups(piece, reader)
+            self._groups = None if groups is None or self._groups is None else self._groups + groups
+        if len(found) == 1:
+            return found[0][1]
+        self.close()
         _refuse_other_spellings(found)
         return unify_schemas(found)
 
-    def _add_groups(self, piece: Piece, reader: Reader) -> None:
-        groups = None
-        if self._settings.may_copy and isinstance(reader, MosaicReader):
-            groups = stored_groups(piece, reader)
-        self._groups = None if groups is None or self._groups is None else self._groups + groups
-
     def close(self) -> None:
-        """Close what was opened and never read."""
         if self._opened is not None:
             self._opened.close()
+            self._opened = None
+
+    def opened(self, piece: Piece) -> Reader:
+        """The reader of a piece."""
+        if self._opened is None or piece is not self.current:
+            self.close()
+            self.current = piece
+            self._opened = self._open(piece)
+        return self._opened
 
     def _open(self, piece: Piece) -> Reader:
         filesystem = self._settings.filesystem
@@ -220,25 +220,17 @@ class _OutputReader:
         """The row groups, if they can be copied; None if batches must be read."""
         if self._groups is None:
             return None
+        opened = cast("Callable[[Piece], MosaicReader]", self.opened)
         merges = self._settings.merges
-        copy = RowGroupCopy(self._groups, self.schema, self._open_mosaic, merges=merges, roll_bytes=roll_bytes)
+        copy = RowGroupCopy(self._groups, self.schema, opened, merges=merges, roll_bytes=roll_bytes)
         return copy if copy.is_worthwhile else None
-
-    def _open_mosaic(self, piece: Piece) -> MosaicReader:
-        reader, self._opened = self._opened or self._open(piece), None
-        assert isinstance(reader, MosaicReader)
-        return reader
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the unified schema, with the bytes that were read for them."""
         for piece in self._pieces:
-            reader, self._opened = self._opened or self._open(piece), None
-            try:
-                batches = reader.batches()
-                while (item := self._next(piece, batches)) is not None:
-                    yield item
-            finally:
-                reader.close()
+            batches = self.opened(piece).batches()
+            while (item := self._next(piece, batches)) is not None:
+                yield item
 
     def _next(self, piece: Piece, batches: Iterator[tuple[pa.RecordBatch, int]]) -> tuple[pa.RecordBatch, int] | None:
         try:
@@ -313,25 +305,18 @@ class _OutputWriter:
                     unused_entries=reader.schema.names,  # No row is deleted.
                 )
             except MosaicError as error:
-                piece = copy.current or self._output.pieces[0]
-                raise _PieceError(piece, error.locate(path=piece.file.path)) from None
+                raise _PieceError(reader.current, error.locate(path=reader.current.file.path)) from None
             self._rows = done.rows
             self._add_file()
 
+    @property
+    def _staged(self) -> str:
+        return f"{self._directory}/{len(self._files):05d}{self._settings.target.suffix}"
+
     def _staged_location(self) -> Location:
-        location = self._settings.staging.root.child(self._staged())
+        location = self._settings.staging.root.child(self._staged)
         location.parent.make_directory()
         return location
-
-    def _path(self) -> str:
-        return f"{self._output.stem}-{len(self._files):05d}{self._settings.target.suffix}"
-
-    def _staged(self) -> str:
-        """Where the file is staged. Writers add to its name, and the numbers do, so a long one becomes a digest."""
-        directory, slash, name = self._path().rpartition("/")
-        if len(name.encode(errors="surrogateescape")) > _MAX_STAGED_NAME:
-            name = job_digest(name) + self._settings.target.suffix
-        return f"{self._directory}/{directory}{slash}{name}"
 
     def _begin(self, reader: _OutputReader) -> FileWriter:
         location = self._staged_location()
@@ -349,11 +334,11 @@ class _OutputWriter:
             self._add_file()
 
     def _add_file(self) -> None:
-        staged = self._staged()
-        size = self._settings.staging.root.child(staged).info().size
+        size = self._settings.staging.root.child(self._staged).info().size
         target = self._settings.target
-        name = f"{self._output.name}{target.suffix}" if target.is_table else self._path()
-        self._files.append(StagedFile(name, self._rows, size, staged, self._sources))
+        number = "" if target.is_table else f"-{len(self._files):05d}"
+        name = f"{self._output.name if target.is_table else self._output.stem}{number}{target.suffix}"
+        self._files.append(StagedFile(name, self._rows, size, self._staged, self._sources))
         self._rows = 0
 
     @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, Unpack
@@ -14,7 +14,7 @@ from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
 from smalti.jobs.change_columns import ChangedValues
-from smalti.jobs.change_data import KeyedRows, read_numbers
+from smalti.jobs.change_data import Chunk, KeyedRows, read_numbers
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import MergedValues, unmatched_rows
@@ -27,7 +27,6 @@ from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
 from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
-from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
 from smalti.table.names import final_path, new_token
 from smalti.table.staging import DirectoryPlan, StagingWriter, most_open_files
@@ -117,8 +116,14 @@ def merge(
         if settings.is_dry:
             notes.counts.update({"rows": left, "rows_inserted": left, "files": 1})
             return [notes]
-        work = partial(insert_chunk, Insertion(_plan_insertion(opened, settings), rows, matched))
-        return [notes, *run_tasks(opened.executor, work, range(len(rows.chunks)), Meter("merge", 0, 0, None))]
+        with opened.snapshot.open(opened.snapshot.files[0]) as first:
+            statistics = first.row_group(0).raw_statistics if first.num_row_groups else ()
+        plan, options = opened.plan_files(), settings.options or WriterOptions()
+        work = partial(
+            insert_chunk, replace(plan, writer=with_statistics(options, plan.file_schema, statistics)), matched
+        )
+        tasks = list(enumerate(rows.chunks))
+        return [notes, *run_tasks(opened.executor, work, tasks, Meter("merge", 0, 0, None))]
 
     return run_change("merge", table, identity, prepare, finish, **run)
 
@@ -131,35 +136,16 @@ def _all_matched(settings: ChangeSettings, results: Sequence[SplitResult]) -> An
     return pa.chunked_array(arrays, pa.int64()).unique()
 
 
-def _plan_insertion(opened: OpenTable, settings: ChangeSettings) -> DirectoryPlan:
-    """How files of rows that are inserted are written: with the columns and the statistics of the first file."""
-    with opened.snapshot.open(opened.snapshot.files[0]) as first:
-        statistics = tuple(first.row_group(0).raw_statistics) if first.num_row_groups else ()
-    partitions, stored = tuple(opened.partitions), tuple(opened.stored)
-    options = settings.options or WriterOptions()
-    plan = DirectoryPlan(
-        settings.staging.job_id, settings.staging.root, opened.schema, partitions, options, FILE_BYTES, stored=stored
-    )
-    return replace(plan, writer=with_statistics(options, plan.file_schema, statistics))
-
-
-@dataclass(frozen=True)
-class Insertion:
-    """What the tasks that insert rows have in common."""
-
-    plan: DirectoryPlan
-    rows: KeyedRows
-    matched: Any
-
-
-def insert_chunk(insertion: Insertion, number: int, report: Report) -> SplitResult | MosaicError:
+def insert_chunk(
+    plan: DirectoryPlan, matched: Any, task: tuple[int, Chunk], report: Report
+) -> SplitResult | MosaicError:
     """Write the rows of a chunk that no row of the table has the keys of: files for each partition."""
-    schema = insertion.plan.schema
+    schema, (number, chunk) = plan.schema, task
     attempt = f"insert-{number:06d}-{new_token()}"
     adapt = partial(adapt_batch, schema=schema)
-    writer = StagingWriter(insertion.plan, attempt, number, adapt, most_open_files(len(schema)))
+    writer = StagingWriter(plan, attempt, number, adapt, most_open_files(len(schema)))
     try:
-        rows = unmatched_rows(insertion.rows.chunks[number], insertion.matched)
+        rows = unmatched_rows(chunk, matched)
         for batch in rows.to_batches(max_chunksize=max(1, _BATCH_CELLS // len(schema))):
             writer.write(batch)
             report(batch.num_rows, 0)

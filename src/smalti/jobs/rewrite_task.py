@@ -39,14 +39,15 @@ def stored_groups(piece: Piece, reader: MosaicReader) -> list[StoredGroup] | Non
 
 
 class RowGroupCopy:
-    """The row groups of pieces, as the files that they become. One piece is open at a time.
+    """The row groups of pieces, as the files that they become.
 
     Parameters
     ----------
     groups : sequence of StoredGroup
     schema : pyarrow.Schema
         Of the new files: all columns of the pieces, with types that hold the values of all.
-    open_piece : callable
+    opened : callable
+        Returns the reader of a piece.
     merges : bool
         Whether neighbours that are small become one row group.
     roll_bytes : int, optional
@@ -57,33 +58,18 @@ class RowGroupCopy:
         self,
         groups: Sequence[StoredGroup],
         schema: pa.Schema,
-        open_piece: Callable[[Piece], MosaicReader],
+        opened: Callable[[Piece], MosaicReader],
         *,
         merges: bool,
         roll_bytes: int | None,
     ) -> None:
         self._schema = schema
-        self._open_piece = open_piece
+        self._opened = opened
         self._groups = groups
         sizes = [group.num_bytes for group in groups]
         self._files = plan_row_groups(sizes, merges=merges, roll_bytes=roll_bytes)
         #: Whether enough is copied, so that the layout of the old files is worth keeping.
         self.is_worthwhile = copied_share(sizes, self._files) >= 0.5
-        #: The piece that is being read, and its reader.
-        self.current: Piece | None = None
-        self._reader: MosaicReader | None = None
-
-    def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
-
-    def _opened(self, piece: Piece) -> MosaicReader:
-        if self._reader is None or piece is not self.current:
-            self.close()
-            self.current = piece
-            self._reader = self._open_piece(piece)
-        return self._reader
 
     def files(self, report: Report) -> Iterator[Iterator[GroupSource]]:
         """The row groups of each new file."""

@@ -22,7 +22,6 @@ from smalti.jobs.change_task import FileChange
 from smalti.jobs.summary import ChangeReport
 from smalti.logical.adapt import widen_array
 from smalti.predicate.python import AnyFilter, columns_of_expression
-from smalti.table.planning import fit_filter, parse_filter
 
 
 def delete(table: AnyPath, where: AnyFilter | str, **run: Unpack[RunValues]) -> ChangeReport:
@@ -53,7 +52,7 @@ def delete(table: AnyPath, where: AnyFilter | str, **run: Unpack[RunValues]) -> 
         raise SchemaError("delete needs a condition", expected="a filter; one that every row matches deletes all rows")
 
     def prepare(opened: OpenTable) -> FileChange:
-        return DeletedRows(condition(where, opened))
+        return DeletedRows(Condition.of(where, opened.schema))
 
     return run_change("delete", table, _described(where), prepare, **run)
 
@@ -90,7 +89,7 @@ def update(
     def prepare(opened: OpenTable) -> FileChange:
         check_columns_exist(list(values), opened.changeable, opened.partitions, "to update")
         assignments = tuple(_assignment(opened.schema, name, value) for name, value in values.items())
-        source = AssignedValues(assignments, None if where is None else condition(where, opened))
+        source = AssignedValues(assignments, None if where is None else Condition.of(where, opened.schema))
         return ChangedValues(tuple(each.field for each in assignments), source)
 
     request = _described((where, dict(values)))
@@ -106,24 +105,6 @@ def _described(request: object) -> str | None:
         return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
     except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
         return None
-
-
-def condition(where: AnyFilter | str, opened: OpenTable) -> Condition:
-    """A condition whose values have the types of the table's columns."""
-    schema = opened.schema
-    if isinstance(where, str):
-        from smalti.predicate import Filter
-        from smalti.predicate.text import parse_where
-
-        where = Filter(parse_where(where, schema))
-    filter_ = parse_filter(where)
-    assert filter_ is not None
-    fitted = fit_filter(filter_, schema)
-    known = set(schema.names)
-    owners = (
-        each if each in known else next(n for n in schema.names if each.startswith(f"{n}.")) for each in fitted.columns
-    )
-    return Condition(fitted, tuple(dict.fromkeys(owners)))
 
 
 def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:

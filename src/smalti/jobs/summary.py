@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from smalti.errors import MosaicError
@@ -188,11 +188,6 @@ class ChangeReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ChangeReport:
-        """The report of which `to_dict` made these values."""
-        return cls(**{each.name: values[each.name] for each in fields(cls)})
 
     def __str__(self) -> str:
         would = "would change " if self.dry_run else ""

@@ -5,7 +5,7 @@ This is the only place that rules out files. Row groups are ruled out by the sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, compress
 from typing import TYPE_CHECKING, Any
@@ -255,13 +255,24 @@ def by_row_group(pieces: Sequence[Piece], facts: Mapping[str, FileFacts]) -> lis
 # --- filters over the columns of a table ----------------------------------------------------------------------------
 
 
-def parse_filter(filters: AnyFilter) -> Filter | None:
-    """The filter that a user has given, in whichever of the languages."""
+def parse_filter(filters: AnyFilter | str, schema: pa.Schema | None = None) -> Filter | None:
+    """The filter that a user has given, in whichever of the languages; that of texts needs a schema."""
     if filters is None:
         return None
     from smalti.predicate import normalize_filters  # slow to import, see smalti.mosaic.filtering
 
+    if isinstance(filters, str) and schema is not None:
+        from smalti.predicate.text import parse_where
+
+        return normalize_filters(parse_where(filters, schema))
     return normalize_filters(filters)
+
+
+def owners_of(paths: Iterable[str], columns: Collection[str]) -> list[str]:
+    """The columns that are named, or of whose fields one is named."""
+    whole = {path: path for path in columns}
+    found = (whole.get(path) or next((n for n in columns if path.startswith(f"{n}.")), path) for path in paths)
+    return list(dict.fromkeys(found))
 
 
 def fit_filter(filter_: Filter, schema: pa.Schema) -> Filter:

@@ -14,9 +14,7 @@ from smalti.jobs.formats.columnar import MosaicReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import Reader, ReadRequest, select_fields
 from smalti.jobs.verify_task import unreadable_columns
-from smalti.predicate.evaluate import Filter
-from smalti.predicate.text import parse_where
-from smalti.table.planning import fit_filter
+from smalti.table.planning import fit_filter, owners_of, parse_filter
 from smalti.table.reading import filtered
 
 
@@ -49,11 +47,11 @@ class MatchingReader:
     def __init__(self, format_: Format, location: Location, request: ReadRequest) -> None:
         with contextlib.closing(format_.reader(location, replace(request, columns=None))) as whole:
             schema = whole.schema
-        found = Filter(parse_where(request.where or "", schema))
+        found = parse_filter(request.where, schema)
+        assert found is not None
         columns = request.columns
         if columns is not None:
-            above = {name for name in schema.names for part in found.columns if f"{part}.".startswith(f"{name}.")}
-            columns = tuple(dict.fromkeys([*columns, *above]))
+            columns = tuple(dict.fromkeys([*columns, *owners_of(found.columns, schema.names)]))
         self._reader = format_.reader(location, replace(request, columns=columns))
         self._filter = fit_filter(found, self._reader.schema)
         self.schema: pa.Schema = select_fields(self._reader.schema, request.columns)

@@ -24,7 +24,7 @@ from smalti.mosaic.rows import RowIndex, parse_rows
 from smalti.progress import Meter
 from smalti.table.listing import FoundFile, Listing, location_of
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
-from smalti.table.planning import fit_filter
+from smalti.table.planning import fit_filter, owners_of, parse_filter
 from smalti.table.reading import filtered, numbered
 
 if TYPE_CHECKING:
@@ -84,12 +84,10 @@ class FormatTable(Scannable):
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
 
     def _scan_batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        from smalti.predicate import normalize_filters
-
         output = self._scan_schema(scan.columns)
-        filter_ = None if scan.filters is None else normalize_filters(scan.filters)
+        filter_ = parse_filter(scan.filters)
         compared = [] if filter_ is None else [name for name in filter_.columns if name != scan.row_index]
-        extra = list(dict.fromkeys(map(self._owner, compared)))
+        extra = owners_of(compared, self.schema.names)
         needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
         if scan.rows is not None or scan.row_index is not None:
             yield from self._numbered(scan, output, needed, filter_)
@@ -123,11 +121,6 @@ class FormatTable(Scannable):
         options: dict[str, Any] = {"filter_": filter_, "row_index": index, "rows": rows}
         with closing(self._scan_batches(plain)) as batches:
             yield from numbered(batches, scan.with_index(output), **options)
-
-    def _owner(self, path: str) -> str:
-        """The column that a name of a filter is, or of whose fields it is one."""
-        names = self.schema.names
-        return path if path in names else next((name for name in names if path.startswith(f"{name}.")), path)
 
     def _read(
         self, file: FoundFile, format_: Format, names: list[str], rows: int | None
