@@ -342,7 +342,7 @@ def test_on_an_object_store(s3: Location) -> None:
     summary = jobs.compact(table, filesystem=fs)
     assert (summary.source_files, summary.num_rows) == (2, 2)
     assert rows() == [10, 20]
-    assert len(list_files(table, fs).files) == 1
+    assert len(list_files(Location(fs, table)).files) == 1
     assert log.state()[1] == ()
     smalti.write_table(pa.table({"x": [0]}), f"{table}/{JOBS}/dead/0/part.mosaic", filesystem=fs)
     assert jobs.clean(table, timedelta(days=1), filesystem=fs) == []

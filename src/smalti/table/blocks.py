@@ -17,7 +17,7 @@ from smalti.memory import most_memory
 from smalti.mosaic.rows import Taken, split_rows
 from smalti.table.planning import ReadPlan
 from smalti.table.reading import choose_columns, plan_file
-from smalti.table.snapshot import OpenFiles, Snapshot
+from smalti.table.snapshot import Snapshot
 
 #: Files that stay open between reads: enough for the row groups that are mixed at a time.
 _MAX_OPEN = 64
@@ -33,7 +33,7 @@ class TableBlocks(RowBlocks):
     A file that was replaced since the table was listed is refused, so that rows of two states are never mixed.
     """
 
-    def __init__(self, table: Snapshot, plan: ReadPlan, opened: OpenFiles) -> None:
+    def __init__(self, table: Snapshot, plan: ReadPlan) -> None:
         self._table, self._plan = table, plan
         self.schema, self.budget = plan.output, table.budget
         names = [name for name in plan.asked if name not in table.partitions.names]
@@ -41,7 +41,7 @@ class TableBlocks(RowBlocks):
         def ask(file: MosaicFile) -> tuple[list[int], list[int]]:
             return block_sizes(file, file.columns.whole(file.columns.present(names)))
 
-        found = [answer for _, answer in table.visit(plan.files, ask, opened)]
+        found = [answer for _, answer in table.visit(plan.files, ask)]
         self._blocks = [(index, group) for index, (counts, _) in enumerate(found) for group in range(len(counts))]
         self.counts = [rows for counts, _ in found for rows in counts]
         self.sizes = [size for _, sizes in found for size in sizes]

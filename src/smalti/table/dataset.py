@@ -305,7 +305,7 @@ class MosaicDataset(Scannable):
         if asked is not None:
             is_plain = not any(map(is_pattern, asked))
             asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
-            asked = asked if row_index is None else (row_index, *(name for name in asked if name != row_index))
+            asked = asked if row_index is None else (row_index, *asked)
         self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
@@ -350,7 +350,7 @@ class MosaicDataset(Scannable):
 
         def find(table: Snapshot, opened: OpenFiles) -> RowBlocks:
             table.need_all()
-            return TableBlocks(table, self._plan_files(table, table.files, self.scan(columns), opened), opened)
+            return TableBlocks(table, self._plan_files(table, table.files, self.scan(columns), opened))
 
         return self._read(find)
 

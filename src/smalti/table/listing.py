@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from smalti.errors import MosaicError, NoMosaicFilesError, RemovedError, ReplacedError
 from smalti.io import Source, open_source
-from smalti.io.locations import AnyFileSystem, AnyPath, Entry, Location, locate
+from smalti.io.locations import AnyPath, Entry, Location, locate
 from smalti.spec import FILE_SUFFIX
 from smalti.table.log import CommitLog, file_id
 from smalti.table.names import JOBS, KEPT, Selection, is_glob, is_ours, matches, parse_partition, rebase, tables_above
@@ -118,7 +118,6 @@ class Listing:
 
 def list_files(
     source: AnyPath | Location | Sequence[AnyPath | Location],
-    filesystem: AnyFileSystem = None,
     suffix: str = FILE_SUFFIX,
     *,
     globs: bool = True,
@@ -140,7 +139,7 @@ def list_files(
         If there is a Paimon table at a path, below it or above it; the path of a single file is never refused.
     """
     sources = [source] if isinstance(source, (str, os.PathLike, Location)) else list(source)
-    locations = [item if isinstance(item, Location) else locate(item, filesystem) for item in sources]
+    locations = [item if isinstance(item, Location) else locate(item) for item in sources]
     if not locations:
         raise FileNotFoundError("no paths given")
     for location in locations:
@@ -151,7 +150,7 @@ def list_files(
         return found[0]
     files = [file for listing in found for file in listing.files]
     if not plain:
-        _refuse_paimon(locations[0].filesystem, (file.name for file in files))
+        _refuse_paimon(locations[0].filesystem, files)
     ruled_out: dict[str, set[str | None]] = {}
     for listing in found:
         for name, values in listing.ruled_out.items():
@@ -197,7 +196,7 @@ def _find(location: Location, suffix: str, *, globs: bool, plain: bool, prune: P
     if info.is_file:
         return Listing(fs, [FoundFile(path, info.size, modified=info.modified, etag=info.etag)])
     if info.kind == "NotFound" and globs and is_glob(path):
-        listing = _list_as_committed(fs, Selection.of_glob(path, suffix), plain=plain, prune=prune)
+        listing = _Walk(fs, Selection.of_glob(path, suffix), plain=plain, prune=prune).listing()
         if not listing.files and not listing.ruled_out:
             raise FileNotFoundError(2, "Nothing matches", path)
         return replace(listing, directory=None)
@@ -213,7 +212,7 @@ def _find(location: Location, suffix: str, *, globs: bool, plain: bool, prune: P
         committed = _find_committed(fs, path, real, above)
         if committed is not None:
             return committed
-    listing = _list_as_committed(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain, prune=prune)
+    listing = _Walk(fs, Selection(str(PurePosixPath(path)), (), suffix), plain=plain, prune=prune).listing()
     if info.kind == "NotFound" and not listing.files:
         raise FileNotFoundError(2, "No such file or directory", path)
     return listing
@@ -234,181 +233,155 @@ def _real(location: Location) -> str:
     return os.path.realpath(location.path) if location.is_local else str(PurePosixPath(location.path))
 
 
-def _list_as_committed(fs: FileSystem, selection: Selection, *, plain: bool, prune: Prune | None) -> Listing:
-    """The files of a selection, as if every commit were carried out in one instant."""
-    pruning = None if prune is None else _Pruning(prune, selection.base)
-    real = _real(Location(fs, selection.base))
-    logs: dict[str, CommitLog] = {}
-    before = _states(fs, tables_above(real), logs)
-    for _ in range(_MAX_LISTINGS):
-        listed, tables = _list(fs, selection, plain=plain, pruning=pruning)
-        listing = _apply_records(fs, selection, real, listed, before, pruning)
-        after = _states(fs, {*before, *(rebase(table, selection.base, real) for table in tables)}, logs)
-        if after == before and (
-            selection.suffix == FILE_SUFFIX
-            or selection.chosen(listed) == selection.chosen(_list(fs, selection, plain=True, pruning=pruning)[0])
-        ):
-            gone = [file.name for file in listing.files if file.size < 0]
-            if gone:
-                raise MosaicError("a committed file has gone", path=gone[0])
-            if not plain:
-                _refuse_paimon(fs, (file.name for file in listing.files), selection.base)
-            return listing
-        before = after
-    raise MosaicError("the files keep changing while they are listed", path=selection.base)
-
-
 def _states(fs: FileSystem, tables: Iterable[str], logs: dict[str, CommitLog]) -> _States:
     """The states of some tables; `logs` keeps what was read, because a record never changes."""
     return {table: logs.setdefault(table, CommitLog(Location(fs, table))).state() for table in sorted(tables)}
 
 
-def _refuse_paimon(fs: FileSystem, files: Iterable[str], base: str | None = None) -> None:
+def _refuse_paimon(fs: FileSystem, files: Iterable[FoundFile], base: str | None = None) -> None:
     """Raise if files that were found lie in a Paimon table above `base`; below it, the listing has shown the table.
 
     Only files in directories that are called buckets give reason to look, so plain directories cost no request.
     """
-    parents = {file.rpartition("/")[0] for file in files}
+    parents = {file.name.rpartition("/")[0] for file in files}
     buckets = {parent for parent in map(PurePosixPath, parents) if is_bucket(parent.name)}
     suspects = {above for bucket in buckets for above in paimon_tables_above(str(bucket))}
     refuse_reading(fs, [path for path in suspects if base is None or not PurePosixPath(path).is_relative_to(base)])
 
 
-class _Pruning:
-    """Rules out directories while they are listed, and remembers the partition values of those it has ruled out."""
+class _Walk:
+    """Lists the files of a selection, as if every commit were carried out in one instant."""
 
-    def __init__(self, prune: Prune, base: str) -> None:
-        self._prune = prune
-        self._base = base
-        self._ruled_out: set[str] = set()
-        self.values: dict[str, set[str | None]] = {}
+    def __init__(self, fs: FileSystem, selection: Selection, *, plain: bool, prune: Prune | None) -> None:
+        self._fs, self._selection, self._plain, self._prune = fs, selection, plain, prune
+        self._base = selection.base
+        self._real = _real(Location(fs, selection.base))
+        #: Directories that were ruled out while they were listed, and their partition values.
+        self._passed_over: set[str] = set()
+        self._ruled_out: dict[str, set[str | None]] = {}
 
-    def choose(self, directories: Sequence[str]) -> list[bool]:
+    def listing(self) -> Listing:
+        selection, logs = self._selection, dict[str, CommitLog]()
+        before = _states(self._fs, tables_above(self._real), logs)
+        for _ in range(_MAX_LISTINGS):
+            listed, tables = self._entries()
+            listing = self._apply_records(listed, before)
+            after = _states(self._fs, {*before, *(rebase(each, self._base, self._real) for each in tables)}, logs)
+            if after == before and (
+                selection.suffix == FILE_SUFFIX or selection.chosen(listed) == selection.chosen(self._entries()[0])
+            ):
+                gone = [file.name for file in listing.files if file.size < 0]
+                if gone:
+                    raise MosaicError("a committed file has gone", path=gone[0])
+                if not self._plain:
+                    _refuse_paimon(self._fs, listing.files, self._base)
+                return listing
+            before = after
+        raise MosaicError("the files keep changing while they are listed", path=self._base)
+
+    def _entries(self) -> tuple[dict[str, Entry], set[str]]:
+        """The files on disk that may be selected, staged ones included, and the tables that have a directory of jobs.
+
+        The same listing shows whether there is a Paimon table, which is refused unless it is read as plain files.
+        """
+        found: list[Entry] = []
+        level = [self._base]
+        for wildcard in takewhile(lambda wildcard: wildcard != "**", self._selection.wildcards):
+            entries = [entry for directory in level for entry in Location(self._fs, directory).entries()]
+            found += entries
+            below = [entry for entry in entries if entry.is_directory and entry.name != JOBS]
+            level = [entry.path for entry in below if matches(entry.name, wildcard)]
+        for location in (Location(self._fs, directory) for directory in level):
+            is_whole = self._prune is None
+            found += location.entries(recursive=True) if is_whole else location.entries_of_some(self._choose)
+        tables, paimon, files = set[str](), set[str](), dict[str, Entry]()
+        for entry in found:
+            path = str(PurePosixPath(entry.path))
+            if not path.startswith(f"{self._base}/") and not PurePosixPath(path).is_relative_to(self._base):
+                reason = "the file system lists by other paths than it is asked for"
+                raise MosaicError(reason, path=self._base, found=entry.path)
+            table, is_in_jobs, _ = f"{path}/".partition(f"/{JOBS}/")
+            if is_in_jobs:
+                tables.add(table)
+            if entry.is_directory and entry.name == SCHEMAS:
+                paimon.add(str(PurePosixPath(path).parent))
+            elif not entry.is_directory:
+                files[path] = entry
+                if entry.kind == "NotFound" and self._selection.partition(path) is not None:
+                    raise FileNotFoundError(2, "A symbolic link leads to nothing", path)
+        if not self._plain:
+            refuse_reading(self._fs, paimon)
+        return {path: entry for path, entry in files.items() if entry.is_file}, tables
+
+    def _choose(self, directories: Sequence[str]) -> Sequence[bool]:
         """Which of the directories are listed. That of the jobs is not: what is staged there is listed when needed."""
+        assert self._prune is not None
         parts = [PurePosixPath(path).relative_to(self._base).parts for path in directories]
         may_match = self._prune([parse_partition(path) for path in parts])
-        for path, levels, matches_ in zip(directories, parts, may_match, strict=True):
-            if not matches_:
-                self._ruled_out.add(path)
+        for path, levels, is_wanted in zip(directories, parts, may_match, strict=True):
+            if not is_wanted:
+                self._passed_over.add(path)
                 for name, value in parse_partition(levels[-1:]).items():
-                    self.values.setdefault(name, set()).add(value)
-        return [matches_ and levels[-1] != JOBS for levels, matches_ in zip(parts, may_match, strict=True)]
+                    self._ruled_out.setdefault(name, set()).add(value)
+        return [is_wanted and levels[-1] != JOBS for levels, is_wanted in zip(parts, may_match, strict=True)]
 
-    def has_ruled_out(self, file: str) -> bool:
-        """Whether a file lies in a directory that was ruled out, as one that a pending commit adds there does."""
-        return bool(self._ruled_out) and not self._ruled_out.isdisjoint(map(str, PurePosixPath(file).parents))
+    def _apply_records(self, listed: dict[str, Entry], states: _States) -> Listing:
+        """Apply the records of pending commits to what was listed.
 
+        A file that is found neither at its staged path nor at its final one has the size -1.
+        """
+        pending, memory = self._as_listed(states)
+        ids = {path: file_id(entry) for path, entry in listed.items()}
+        visible = visible_files(ids, pending, memory)
+        chosen = {name: partition for name in visible if (partition := self._selection.partition(name)) is not None}
+        if self._passed_over:  # A pending commit may add files there.
+            parents = {name: map(str, PurePosixPath(name).parents) for name in chosen}
+            chosen = {name: each for name, each in chosen.items() if self._passed_over.isdisjoint(parents[name])}
+        # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
+        staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
+        for job in sorted(set(map(_job_directory, staged - listed.keys()))):
+            listed |= {entry.path: entry for entry in Location(self._fs, job).entries(recursive=True) if entry.is_file}
+        files = []
+        for name, partition in chosen.items():
+            addition = visible[name]
+            entry = (addition and listed.get(addition.staged)) or listed.get(name)
+            if entry is None:  # It was moved while it was listed.
+                entry = Location(self._fs, name).info()
+                entry = entry if entry.is_file else Entry(name, "NotFound", -1)
+            final = name if addition is not None and entry.path == addition.staged else None
+            files.append(FoundFile(entry.path, entry.size, partition, final, entry.modified, entry.etag, self._base))
+        hidden = {path: found for path, found in ids.items() if path not in visible and memory.hides(path, found)}
+        return Listing(
+            self._fs,
+            sorted(files, key=lambda file: file.name),
+            self._base,
+            frozenset(table for table, state in states.items() if state.pending),
+            state=states[self._real],
+            leftovers={rebase(path, self._base, "."): found for path, found in hidden.items()},
+            ruled_out=self._ruled_out,
+            rewritten={table: state.rewritten for table, state in states.items() if state.rewritten},
+        )
 
-def _list(
-    fs: FileSystem, selection: Selection, *, plain: bool, pruning: _Pruning | None
-) -> tuple[dict[str, Entry], set[str]]:
-    """The files on disk that may be of a selection, staged ones included, and the tables that have a directory of jobs.
+    def _as_listed(self, states: _States) -> tuple[list[Commit], Checkpoint]:
+        """The pending commits and hidden files of tables, with paths as the listing has them.
 
-    The same listing shows whether there is a Paimon table, which is refused unless its files are read as `plain` ones.
-    """
-    found: list[Entry] = []
-    level = [selection.base]
-    for wildcard in takewhile(lambda wildcard: wildcard != "**", selection.wildcards):
-        entries = [entry for directory in level for entry in Location(fs, directory).entries()]
-        found += entries
-        level = [
-            each.path for each in entries if each.is_directory and each.name != JOBS and matches(each.name, wildcard)
-        ]
-    for directory in level:
-        location = Location(fs, directory)
-        found += location.entries(recursive=True) if pruning is None else location.entries_of_some(pruning.choose)
-    tables, paimon, files = set[str](), set[str](), dict[str, Entry]()
-    for entry in found:
-        path = str(PurePosixPath(entry.path))
-        if not path.startswith(f"{selection.base}/") and not PurePosixPath(path).is_relative_to(selection.base):
-            reason = "the file system lists by other paths than it is asked for"
-            raise MosaicError(reason, path=selection.base, found=entry.path)
-        table, is_in_jobs, _ = f"{path}/".partition(f"/{JOBS}/")
-        if is_in_jobs:
-            tables.add(table)
-        if entry.is_directory and entry.name == SCHEMAS:
-            paimon.add(str(PurePosixPath(path).parent))
-        elif not entry.is_directory:
-            files[path] = entry
-            if entry.kind == "NotFound" and selection.partition(path) is not None:
-                raise FileNotFoundError(2, "A symbolic link leads to nothing", path)
-    if not plain:
-        refuse_reading(fs, paimon)
-    return {path: entry for path, entry in files.items() if entry.is_file}, tables
+        Records have paths relative to their table. The table may lie below the listed directory, or above it, and this
+        directory may be a symbolic link.
+        """
+        pending: list[Commit] = []
+        hidden: dict[str, Hidden] = {}
+        for table, state in states.items():
+            start, is_inside = rebase(table, self._real, self._base), PurePosixPath(table).is_relative_to(self._real)
 
+            def listed(path: str, start: str = start, is_inside: bool = is_inside) -> str:
+                return f"{start}/{path}" if is_inside else rebase(f"{start}/{path}", self._real, self._base)
 
-def _apply_records(
-    fs: FileSystem,
-    selection: Selection,
-    real: str,
-    listed: dict[str, Entry],
-    states: _States,
-    pruning: _Pruning | None,
-) -> Listing:
-    """Apply the records of pending commits to what was listed.
-
-    A file that is found neither at its staged path nor at its final one has the size -1.
-    """
-    pending, memory = _as_listed(states, real, selection.base)
-    ids = {path: file_id(entry) for path, entry in listed.items()}
-    visible = visible_files(ids, pending, memory)
-    chosen = {
-        name: partition
-        for name in visible
-        if (partition := selection.partition(name)) is not None and not (pruning and pruning.has_ruled_out(name))
-    }
-    # A listing of the whole table has shown what is staged. For others, one listing of each job shows it.
-    staged = {addition.staged for name in chosen if (addition := visible[name]) is not None}
-    for job in sorted(set(map(_job_directory, staged - listed.keys()))):
-        listed |= {entry.path: entry for entry in Location(fs, job).entries(recursive=True) if entry.is_file}
-    files = []
-    for name, partition in chosen.items():
-        addition = visible[name]
-        entry = (addition and listed.get(addition.staged)) or listed.get(name)
-        if entry is None:  # It was moved while it was listed.
-            entry = Location(fs, name).info()
-            entry = entry if entry.is_file else Entry(name, "NotFound", -1)
-        final = name if addition is not None and entry.path == addition.staged else None
-        table = selection.base
-        files.append(FoundFile(entry.path, entry.size, partition, final, entry.modified, entry.etag, table))
-    leftovers = {
-        rebase(path, selection.base, "."): found
-        for path, found in ids.items()
-        if path not in visible and memory.hides(path, found)
-    }
-    files.sort(key=lambda file: file.name)
-    return Listing(
-        fs,
-        files,
-        selection.base,
-        frozenset(table for table, state in states.items() if state.pending),
-        state=states[real],
-        leftovers=leftovers,
-        ruled_out={} if pruning is None else pruning.values,
-        rewritten={table: state.rewritten for table, state in states.items() if state.rewritten},
-    )
-
-
-def _as_listed(states: _States, real: str, base: str) -> tuple[list[Commit], Checkpoint]:
-    """The pending commits and hidden files of tables, with paths as a listing of `base` has them.
-
-    Records have paths relative to their table; the table may lie below `base`, or above it, and `base` may be a
-    symbolic link to `real`.
-    """
-    pending: list[Commit] = []
-    hidden: dict[str, Hidden] = {}
-    for table, state in states.items():
-        is_inside = PurePosixPath(table).is_relative_to(real)
-
-        def listed(path: str, table: str = rebase(table, real, base), is_inside: bool = is_inside) -> str:
-            return f"{table}/{path}" if is_inside else rebase(f"{table}/{path}", real, base)
-
-        hidden |= {listed(path): each for path, each in state.memory.hidden.items()}
-        for commit in state.pending:
-            add = tuple(Addition(listed(staged), listed(final), size) for staged, final, size in commit.add)
-            remove = tuple(each._replace(path=listed(each.path)) for each in commit.remove)
-            pending.append(Commit(commit.job, add, remove))
-    return pending, Checkpoint(hidden)
+            hidden |= {listed(path): each for path, each in state.memory.hidden.items()}
+            for commit in state.pending:
+                add = tuple(Addition(listed(staged), listed(final), size) for staged, final, size in commit.add)
+                remove = tuple(each._replace(path=listed(each.path)) for each in commit.remove)
+                pending.append(Commit(commit.job, add, remove))
+        return pending, Checkpoint(hidden)
 
 
 def _job_directory(staged: str) -> str:

@@ -340,7 +340,7 @@ class CommitLog:
         if number and is_left:
             self._create(self._location(f"{JOBS}/{record_name(number + 1)}"), checkpoint.to_json())
             if self._find(STREAMS) is not None:  # The checkpoint has taken over what an earlier version left there.
-                self._delete_staged(f"{JOBS}/{STREAMS}", self._staged_entries(f"{JOBS}/{STREAMS}"))
+                self._delete_staged(f"{JOBS}/{STREAMS}")
         self.delete_expired()
         self._delete_if_empty(JOBS)
 
@@ -361,8 +361,7 @@ class CommitLog:
             for entry in self.entries(f"{JOBS}/{KEPT}"):
                 until = re.fullmatch(r"([0-9]{1,19})-[0-9]+", entry.name)
                 if until is not None and int(until[1]) < time.time():
-                    directory = f"{JOBS}/{KEPT}/{entry.name}"
-                    self._delete_staged(directory, self._staged_entries(directory))
+                    self._delete_staged(f"{JOBS}/{KEPT}/{entry.name}")
             self._delete_if_empty(f"{JOBS}/{KEPT}")
 
     def discard(self, directories: Iterable[str], *, unless_pending: bool = False) -> dict[str, OSError]:
@@ -377,7 +376,7 @@ class CommitLog:
         failed: dict[str, OSError] = {}
         for directory in directories:
             if not any(path.startswith(f"{directory}/") for path in pending):
-                failed |= self._delete_staged(directory, self._staged_entries(directory))
+                failed |= self._delete_staged(directory)
                 self._delete_if_empty(_parent(directory))
         self._delete_if_empty(JOBS)
         return failed
@@ -478,12 +477,13 @@ class CommitLog:
     def _is_link(self, directory: str) -> bool:
         return self._root.is_local and Path(self.path(directory)).is_symlink()
 
-    def _delete_staged(self, directory: str, entries: Iterable[Entry]) -> dict[str, OSError]:
-        """Delete the listed entries of a directory, and the directory if it is empty then. Return files that stay.
+    def _delete_staged(self, directory: str, listed: Sequence[Entry] | None = None) -> dict[str, OSError]:
+        """Delete the entries of a directory, and the directory if it is empty then. Return files that stay.
 
         Links are deleted, and not what they lead to. Files that a task still writes there, because it has outlived its
         job, stay out of sight until `clean` removes them.
         """
+        entries = self._staged_entries(directory) if listed is None else listed
         failed = self._root.delete_files([entry.path for entry in entries if not entry.is_directory])
         for entry in entries if self._root.stores is None else ():
             with contextlib.suppress(OSError):

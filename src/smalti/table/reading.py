@@ -53,14 +53,8 @@ class FileRead:
     row_index: RowIndex | None = None
 
 
-@dataclass(frozen=True)
-class _Delivery:
-    """Batches of a row group, or the error that it failed with; and the file, if this was the last of the piece."""
-
-    piece: Piece
-    batches: Iterable[pa.RecordBatch] = ()
-    ended: MosaicFile | None = None
-    error: Exception | None = None
+#: A piece, batches of one of its row groups, which may raise an error, and the file if this was the last row group.
+_Delivery: TypeAlias = tuple[Piece, Iterable[pa.RecordBatch], MosaicFile | None]
 
 
 def read_pieces(
@@ -94,12 +88,10 @@ def read_pieces(
     failed: Piece | None = None
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
-            for delivery in deliveries:
-                piece, num_rows = delivery.piece, 0
+            for piece, batches, ended in deliveries:
+                num_rows = 0
                 try:
-                    if delivery.error is not None and piece is not failed:
-                        raise delivery.error
-                    for batch in delivery.batches if piece is not failed else ():
+                    for batch in batches if piece is not failed else ():
                         num_rows += batch.num_rows
                         if batch.num_rows:
                             yield piece, batch
@@ -109,9 +101,8 @@ def read_pieces(
                         raise
                     on_error(piece, error)
                     failed = piece
-                ended = delivery.ended
                 meter.add(num_rows, piece.num_bytes if ended else 0, done=ended is not None)
-                del delivery
+                del batches
                 if ended is not None:
                     ended.close()
                     unclosed.discard(ended)
@@ -140,14 +131,23 @@ def _units(
             groups = piece.row_groups if read.row_groups is None else read.row_groups
             numbered = piece.rows, read.row_index
             asked = read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups, *numbered
-            units = list(opened.units(*asked))
-        except Exception as error:  # raised when its turn comes, after the rows of the pieces before
-            yield Unit(partial(_Delivery, piece, ended=opened, error=error))
+            units = list(opened.units(*asked)) or [Unit(tuple)]
+        except Exception as error:
+            yield Unit(partial(_fail, piece, opened, error))
             continue
-        for unit in units[:-1]:
-            yield Unit(partial(_deliver, piece, unit, read, None, budget), unit.num_bytes)
-        last: Unit[Iterable[pa.RecordBatch]] = units[-1] if units else Unit(tuple)
-        yield Unit(partial(_deliver, piece, last, read, opened, budget), last.num_bytes)
+        for unit in units:
+            ended = opened if unit is units[-1] else None
+            yield Unit(partial(_deliver, piece, unit, read, ended, budget), unit.num_bytes)
+
+
+def _fail(piece: Piece, ended: MosaicFile | None, error: Exception) -> _Delivery:
+    """An error that is raised when its turn comes, after the rows of the pieces before."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        raise error
+        yield
+
+    return piece, batches(), ended
 
 
 def _deliver(
@@ -159,10 +159,10 @@ def _deliver(
         if finish is not None and isinstance(batches, Decoded):
             batches = Decoded((finish(batch, batches.account) for batch in batches), batches.account)
     except Exception as error:
-        return _Delivery(piece, ended=ended, error=error)
+        return _fail(piece, ended, error)
     if finish is not None and not isinstance(batches, Decoded):
         batches = (finish(batch, Allowance(budget.read_limit)) for batch in batches)
-    return _Delivery(piece, batches, ended)
+    return piece, batches, ended
 
 
 def read_plan(
