@@ -146,8 +146,7 @@ def _chosen(
     if every is None:
         many = None if file is None else _as_dataset(table)
         every = table.column_names if many is None or file is None else many.names_of_file(file)
-    # The first column is shown even if its name is longer than a line.
-    fitting = may_fit(every, screen.width) or every[:1]
+    fitting = may_fit(every, screen.width)
     return (columns, None, condition) if len(fitting) == len(every) else (list(fitting), len(every), condition)
 
 

@@ -47,7 +47,9 @@ def row_table(
     while rows < SAMPLE and (batch := next(waiting, None)) is not None:
         sample.append(batch)
         rows += batch.num_rows
-    shown = _columns_that_fit(sample, schema, room)
+    shown = range(len(schema))
+    if room is not None:
+        shown = shown[: _count_fitting((_width(i, sample, name) for i, name in enumerate(schema.names)), room)]
     title = cutter(schema.names, MAX_CELL)
     heads = [Head(title(cell(schema.names[i])), right=is_number(schema.field(i).type), least=4) for i in shown]
 
@@ -81,35 +83,28 @@ def vertical(
     return draw(heads, rows(), room)
 
 
-def may_fit(names: Sequence[str], room: int | None) -> Sequence[str]:
+def may_fit(names: Sequence[str], room: int) -> Sequence[str]:
     """The first columns, as many as fit `room` if no value is longer than the name above it; others need not be read.
+
+    There is at least one, even if its name is longer than a line.
 
     Examples
     --------
     >>> may_fit(["id", "name", "price", "count"], 15)
     ['id', 'name', 'price']
     """
-    if room is None:
-        return names
-    ends = itertools.accumulate(min(width(name), MAX_CELL) + GAP for name in names)
-    return [
-        name for name, end in itertools.takewhile(lambda each: each[1] - GAP <= room, zip(names, ends, strict=True))
-    ]
+    return names[: _count_fitting((min(width(name), MAX_CELL) for name in names), room)]
 
 
-def _columns_that_fit(sample: list[pa.RecordBatch], schema: pa.Schema, room: int | None) -> list[int]:
-    if room is None:
-        return list(range(len(schema)))
-    shown: list[int] = []
-    left = room
-    for i, name in enumerate(schema.names):
-        values = [_cut(value) for batch in sample for value in plain_values(batch.column(i).slice(0, SAMPLE))]
-        need = max([min(width(name), MAX_CELL), *(width(value) for value in values)])
-        if shown and need > left:
-            break
-        shown.append(i)
-        left -= need + GAP
-    return shown
+def _count_fitting(widths: Iterable[int], room: int) -> int:
+    ends = itertools.accumulate(each + GAP for each in widths)
+    return max(1, sum(1 for _ in itertools.takewhile(lambda end: end - GAP <= room, ends)))
+
+
+def _width(column: int, sample: list[pa.RecordBatch], name: str) -> int:
+    """What the first values of a column need, and its name."""
+    values = [_cut(value) for batch in sample for value in plain_values(batch.column(column).slice(0, SAMPLE))]
+    return max([min(width(name), MAX_CELL), *map(width, values)])
 
 
 def _cut(value: Any) -> str:
