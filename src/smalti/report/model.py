@@ -26,6 +26,8 @@ from smalti.spec import FOOTER_SIZE, Encoding
 
 #: Bounds longer than this many characters are cut.
 MAX_BOUND = 60
+#: The encodings in the order of their codes, and the codes as text.
+_ENCODINGS = {encoding.name: str(encoding.value) for encoding in Encoding}
 #: What the page shows of the values of a column, by its name in the table of a profile.
 _MEASURED = ("nulls", "distinct", "min", "max", "histogram")
 
@@ -88,7 +90,7 @@ def _model(name: str, sums: TableSums, values: pa.Table | None, stored: Iterable
         "compression": None,
         "buckets": sums.num_buckets or None,
         "layout": "",
-        "encodings": [encoding.name for encoding in Encoding],
+        "encodings": list(_ENCODINGS),
         "columns": {"name": names, "type": list(types.values()), "bucket": [sums.buckets.get(name) for name in names]},
         "nodes": {"column": [], "path": [], "bucket": []},
         "groups": [],
@@ -157,8 +159,10 @@ class TableSums:
             for bucket in group.buckets:
                 self.head[bucket.id] += _head(bucket)
                 buckets |= {part.name: bucket.id for part in bucket.columns}
-        for column, found_bytes in layout.bytes_by_column().items():
-            self.columns.setdefault(column, ColumnBytes()).add(found_bytes)
+        for column, more in layout.bytes_by_column().items():
+            known = self.columns.setdefault(column, more)
+            if known is not more:
+                known.add(more)
         self._alike = self._alike and self.buckets in ({}, buckets)
         self.buckets = self.buckets or buckets
         self.files.append(
@@ -168,7 +172,7 @@ class TableSums:
                 "rows": file.num_rows,
                 "columns": file.num_columns,
                 "groups": layout.num_row_groups,
-                "encodings": [by_encoding[encoding.name] for encoding in Encoding],
+                "encodings": [by_encoding[encoding] for encoding in _ENCODINGS],
             }
         )
         return layout
@@ -180,12 +184,13 @@ class TableSums:
 
     def lists(self, names: list[str]) -> dict[str, Any]:
         """The sums by column, in this order, and by bucket; buckets only if they are the same in every file."""
-        columns = [self.columns.get(name, ColumnBytes()) for name in names]
+        unknown = ColumnBytes()
+        columns = [self.columns.get(name, unknown) for name in names]
         return {
             "stored": [column.stored for column in columns],
             "unpacked": [column.unpacked for column in columns],
             "slots": [column.slots for column in columns],
-            "chunks": [[column.encodings[encoding.name] for encoding in Encoding] for column in columns],
+            "chunks": [[column.encodings[encoding] for encoding in _ENCODINGS] for column in columns],
             "head": [self.head[bucket] for bucket in range(self.num_buckets)],
         }
 
@@ -199,7 +204,7 @@ def _group(group: RowGroupLayout) -> dict[str, Any]:
         "size": [bucket.size for bucket in group.buckets],
         "raw": [bucket.uncompressed_size for bucket in group.buckets],
         "head": [_head(bucket) for bucket in group.buckets],
-        "encoding": "".join(str(Encoding[column.encoding].value) for column in physical),
+        "encoding": "".join(_ENCODINGS[column.encoding] for column in physical),
         "nulls": "".join("1" if column.has_nulls else "0" for column in physical),
         "bytes": [column.size for column in physical],
         "stored": [-1 if column.stored_size is None else column.stored_size for column in physical],
