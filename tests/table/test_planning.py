@@ -119,23 +119,22 @@ def test_pieces() -> None:
 class TestPlan:
     SCHEMA = pa.schema([("x", pa.int64()), ("s", pa.struct([("a", pa.int8()), ("b", pa.int8())])), DAY])
 
-    def types_of(self, names: Any) -> pa.Schema:
-        return TableColumns({}, self.SCHEMA).project(names)
+    COLUMNS = TableColumns({}, SCHEMA)
 
     def test_conditions_that_directories_decide_are_dropped(self) -> None:
-        plan = plan_read(DAYS[1:2], ["x"], filter_of(("day", "=", 2), ("x", ">", 1)), self.types_of, ["day"])
+        plan = plan_read(DAYS[1:2], self.COLUMNS, ["x"], filter_of(("day", "=", 2), ("x", ">", 1)), ["day"])
         assert (plan.output.names, plan.needed.names) == (["x"], ["x", "day"])
         assert plan.filter_ is not None
         assert plan.filter_.columns == ("x",)
-        assert plan_read(DAYS[1:2], ["x"], filter_of(("day", "=", 2)), self.types_of, ["day"]).filter_ is None
+        assert plan_read(DAYS[1:2], self.COLUMNS, ["x"], filter_of(("day", "=", 2)), ["day"]).filter_ is None
 
     def test_columns_that_a_filter_needs_are_not_delivered(self) -> None:
-        plan = plan_read(DAYS, ["s.b"], filter_of(("s.a", "=", 1)), self.types_of, ())
+        plan = plan_read(DAYS, self.COLUMNS, ["s.b"], filter_of(("s.a", "=", 1)), ())
         assert plan.output == pa.schema([("s", pa.struct([("b", pa.int8())]))])
         assert plan.needed.names == ["s"]
-        assert plan_read(DAYS, None, None, self.types_of, ()).asked == ["x", "s", "day"]
+        assert plan_read(DAYS, self.COLUMNS, None, None, ()).asked == ["x", "s", "day"]
 
     def test_what_does_not_fit_is_refused(self) -> None:
         for names, conditions in ((["nope"], None), (["x"], ("nope", "=", 1)), (["x"], ("x", "=", "text"))):
             with pytest.raises(SchemaError):
-                plan_read(DAYS, names, conditions and filter_of(conditions), self.types_of, ())
+                plan_read(DAYS, self.COLUMNS, names, conditions and filter_of(conditions), ())

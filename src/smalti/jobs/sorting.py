@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from smalti._compat.arrow import concat_batches, size_of
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.logical.adapt import widen_array
-from smalti.logical.arrays import as_compared, take_rows
+from smalti.logical.arrays import as_compared, take_batch
 from smalti.logical.types import storage_kind, with_capacity
 from smalti.sizes import SORT_CHUNK_BYTES
 
@@ -102,13 +102,13 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         stop = at + pc.less(wanted.slice(at), pa.scalar(end, pa.uint64())).true_count if at < len(wanted) else at
         if stop > at:
             widened = pa.RecordBatch.from_arrays(list(map(_recounted, batch.columns, wide)), schema=pa.schema(wide))
-            parts.append(_take(widened, pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
+            parts.append(take_batch(widened, pc.subtract(wanted.slice(at, stop - at), pa.scalar(base, pa.uint64()))))
         base, at = end, stop
         if at == len(wanted):
             break
     gathered = concat_batches(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the index in `order` of the k-th gathered row, so its inverse puts the rows in order.
-    result = _take(gathered, pc.sort_indices(by_number))
+    result = take_batch(gathered, pc.sort_indices(by_number))
     columns = list(map(_narrowed, result.columns, schema))
     fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields).with_metadata(schema.metadata or {}))
@@ -127,7 +127,3 @@ def _narrowed(array: pa.Array, field: pa.Field) -> pa.Array:
         return _recounted(array, field)
     except SchemaError:
         return array
-
-
-def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)

@@ -452,6 +452,13 @@ def take_rows(array: Any, rows: pa.Array) -> Any:
     return found
 
 
+def take_batch(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """Rows of a batch of any types, in any order."""
+    if not batch.num_columns:
+        return batch.slice(0, len(rows))
+    return pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)
+
+
 def take_table(table: pa.Table, rows: pa.Array) -> pa.Table:
     """Rows of a table of any types, in any order, each column in one piece."""
     if not table.num_columns:
@@ -478,10 +485,7 @@ def _in_one(column: Any) -> Any:
 def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of a batch of any types where a mask is true."""
     found: pa.RecordBatch | None = compat.if_supported(batch.filter, mask)
-    if found is None:
-        rows = pc.indices_nonzero(mask)
-        found = pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)
-    return found
+    return take_batch(batch, pc.indices_nonzero(mask)) if found is None else found
 
 
 def as_compared(array: Any) -> Any:

@@ -22,9 +22,8 @@ from smalti.file.scans import Scan, first_rows
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
-from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.widen import unify_schemas
-from smalti.mosaic.rows import RowIndex, parse_rows
+from smalti.mosaic.rows import parse_rows
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile, Listing, list_files, nothing_to_read, read_again
@@ -293,24 +292,14 @@ class MosaicDataset(Scannable):
         self, table: Snapshot, files: Sequence[FoundFile], typed_by: Sequence[FoundFile], scan: Scan, kept: OpenFiles
     ) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
-        columns_of, asked, row_index = self._given, scan.columns, scan.row_index
-        if columns_of is None:
+        columns = self._given
+        if columns is None:
             table.learn(typed_by, kept)
-            columns_of = table.columns_of(typed_by)
-        types_of = columns_of.project
-        if row_index is not None:
-            if columns_of.present([row_index]):
-                raise RowIndex(row_index).taken_name()
-            types_of = partial(_numbered_types, columns_of, RowIndex(row_index))
-        if asked is not None:
-            is_plain = not any(map(is_pattern, asked))
-            asked = tuple(dict.fromkeys(asked)) if is_plain else tuple(match_names(columns_of.names, asked))
-            asked = asked if row_index is None else (row_index, *asked)
+            columns = table.columns_of(typed_by)
         self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
         names = set(table.partitions.names) - table.stored_partitions(typed_by) if self._given is None else ()
-        plan = plan_read(files, asked, parse_filter(scan.filters), types_of, sorted(names))
-        return replace(plan, row_index=row_index)
+        return plan_read(files, columns, scan.columns, parse_filter(scan.filters), sorted(names), scan.row_index)
 
     def _refuse_stored_path(self, table: Snapshot, files: Sequence[FoundFile]) -> None:
         """Refuse a column of paths that has the name of a column in the files, which would be read instead."""
@@ -372,12 +361,6 @@ class MosaicDataset(Scannable):
             yield from rest
 
 
-def _numbered_types(columns: TableColumns, index: RowIndex, names: Sequence[str] | None) -> pa.Schema:
-    """`TableColumns.project` for columns after that of the row numbers."""
-    others = columns.project(None if names is None else [name for name in names if name != index.name])
-    return index.add_to(others) if names is None or index.name in names else others
-
-
 def _last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
     """Batches of the last `limit` rows. Others are released as soon as they are not among the last."""
     found: deque[pa.RecordBatch] = deque()
@@ -402,7 +385,10 @@ def _find_files(
     """
     listing = list_files(locations, plain=plain, prune=None if filter_ is None else partition_pruner(filter_))
     if not listing.files and not listing.ruled_out and not is_table:
-        _refuse_empty(locations)
+        # Records of commits say that a directory is, or was, a table.
+        tables = (Location(each.filesystem, table) for each in locations for table in tables_above(each.path))
+        if not any(table.child(JOBS).exists() for table in tables):
+            raise nothing_to_read(locations)
     if [file.name for file in listing.files] != [location.path for location in locations]:
         return listing
     partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]
@@ -419,14 +405,6 @@ def _absolute(location: Location) -> Location:
     """
     is_pattern_below = is_glob(location.path) and not PurePosixPath(location.path).is_absolute()
     return location if is_pattern_below and is_glob(str(Path.cwd())) else location.absolute()
-
-
-def _refuse_empty(locations: Sequence[Location]) -> None:
-    """Refuse directories without Mosaic files, unless records of commits say that they are, or were, a table."""
-    for location in locations:
-        if any(Location(location.filesystem, table).child(JOBS).exists() for table in tables_above(location.path)):
-            return
-    raise nothing_to_read(locations)
 
 
 def dataset(

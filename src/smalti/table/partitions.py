@@ -18,7 +18,7 @@ import pyarrow.types as pt
 from smalti._compat.arrow import decimal_scalar
 from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
-from smalti.logical.arrays import as_compared, take_rows
+from smalti.logical.arrays import as_compared, take_batch
 from smalti.logical.types import storage_kind
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import HIVE_NULL, PAIMON_NULL, partition_directory
@@ -201,11 +201,7 @@ def by_directory(
             yield directory, rest
             return
         # Rows of each partition are taken by themselves, so that its memory does not depend on when others are written.
-        rows = groups["row_list"][group].values
-        yield (
-            directory,
-            pa.RecordBatch.from_arrays([take_rows(column, rows) for column in rest.columns], schema=rest.schema),
-        )
+        yield directory, take_batch(rest, groups["row_list"][group].values)
 
 
 def _texts(array: pa.Array) -> pa.Array:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from smalti._compat import arrow as compat
 from smalti.errors import SchemaError, no_column
 from smalti.logical.mapping import field_in_list
-from smalti.mosaic.rows import Rows, split_rows
+from smalti.logical.patterns import is_pattern, match_names
+from smalti.mosaic.rows import RowIndex, Rows, split_rows
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
@@ -50,21 +51,32 @@ class ReadPlan:
 
 def plan_read(
     files: Sequence[FoundFile],
+    columns: TableColumns,
     names: Sequence[str] | None,
     filter_: Filter | None,
-    types_of: Callable[[Sequence[str] | None], pa.Schema],
     partitions: Sequence[str],
+    row_index: str | None = None,
 ) -> ReadPlan:
     """Plan a read of files that `matching_files` has left.
 
-    `names` are columns, or paths below structs; by default all columns. `types_of` returns the fields of columns, or of
-    all; it raises an error if one does not exist. `partitions` are the partition columns that no file stores: only the
-    names of directories have their values.
+    `columns` are those of the table. `names` are columns, paths below structs, or patterns; by default all columns.
+    `partitions` are the partition columns that no file stores: only the names of directories have their values.
     """
+    if row_index is not None and columns.present([row_index]):
+        raise RowIndex(row_index).taken_name()
+
+    def types_of(names: Sequence[str] | None) -> pa.Schema:
+        stored = columns.project(None if names is None else [name for name in names if name != row_index])
+        is_numbered = row_index is not None and (names is None or row_index in names)
+        return RowIndex(row_index).add_to(stored) if is_numbered and row_index is not None else stored
+
+    if names is not None:
+        names = match_names(columns.names, names) if any(map(is_pattern, names)) else list(dict.fromkeys(names))
+        names = names if row_index is None else [row_index, *names]
     output = types_of(names)
-    asked = output.names if names is None else list(names)
+    asked = output.names if names is None else names
     if filter_ is None:
-        return ReadPlan(files, output, asked, output)
+        return ReadPlan(files, output, asked, output, row_index=row_index)
     from smalti.predicate import undecided  # slow to import, see smalti.mosaic.filtering
 
     needed = types_of(list(dict.fromkeys([*asked, *filter_.columns])))
@@ -72,7 +84,7 @@ def plan_read(
     # Without the conditions that directories meet, files can apply the others by themselves.
     deciding = [needed.field(name) for name in partitions if name in needed.names]
     left = undecided(fitted.tree, _values(files, deciding)) if deciding else fitted.tree
-    return ReadPlan(files, output, asked, needed, None if left is None else fitted.with_tree(left))
+    return ReadPlan(files, output, asked, needed, None if left is None else fitted.with_tree(left), row_index)
 
 
 # --- files that cannot have a matching row --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
-from smalti.logical.arrays import as_compared, filter_rows, take_rows
+from smalti.logical.arrays import as_compared, filter_rows, take_batch
 from smalti.logical.mapping import ColumnMapping
 from smalti.mosaic.rows import RowIndex, Rows, as_ascending, last_row, row_numbers, rows_within
 from smalti.mosaic.scan import Decoded
@@ -297,14 +297,8 @@ def numbered(
             first = max(wanted.start, span.start)
             batch = batch.slice(first - span.start, max(0, min(wanted.stop, span.stop) - first))
         elif wanted is not None:
-            batch = _take(batch, rows_within(wanted, span))
+            batch = take_batch(batch, rows_within(wanted, span))
         if batch.num_rows:
             found = adapt_batch(batch, output) if filter_ is None else filtered(batch, filter_, output)
             if found.num_rows:
                 yield found
-
-
-def _take(batch: pa.RecordBatch, rows: pa.UInt64Array) -> pa.RecordBatch:
-    if not batch.num_columns:
-        return batch.slice(0, len(rows))
-    return pa.RecordBatch.from_arrays([take_rows(column, rows) for column in batch.columns], schema=batch.schema)
