@@ -20,8 +20,9 @@ settings.register_profile("fixed", COMMON, derandomize=True, database=None, max_
 settings.register_profile("explore", COMMON, derandomize=False, max_examples=1000, print_blob=True)
 settings.load_profile("fixed")
 
-# For every Java that a test starts: what the optimizing compiler costs is never earned back in a few seconds.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For every Java that a test starts: what the optimizing compiler costs is never earned back in a few seconds, and
+# verifying Spark's bytecode is a seventh of what a session costs until it answers.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xverify:none")
 
 
 #: The tests of a file stay together on one worker, because they share what takes long to make. These go further: two

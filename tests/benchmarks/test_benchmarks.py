@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -203,6 +204,17 @@ def test_other_work_is_noticed():
             other.kill()
 
 
+def test_every_benchmark_can_be_imported():
+    """They import names of the package that nothing else checks."""
+    paths = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "benchmarks").rglob("*.py")]
+    for name in sorted(".".join(path.parts) for path in paths):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name.partition(".")[0] in ("benchmarks", "smalti"):
+                raise
+
+
 def test_smoke_run(tmp_path, capsys):
     """Every data set, work and peer installed here, on tiny tables, memory included."""
     assert main(["--smoke", "--no-charts", "--out", str(tmp_path)]) == 0
@@ -230,6 +242,7 @@ def test_charts_are_drawn_for_light_and_dark_pages(tmp_path):
     assert all("prefers-color-scheme: dark" in text for text in drawn.values())
 
 
+@long_only
 def test_short_run_of_tables(tmp_path):
     """Many files: little processor time for each, and memory within its limit, whatever else the machine does."""
     assert tables.main(["--smoke", "--out", str(tmp_path)]) == 0
@@ -375,6 +388,7 @@ def test_short_run_on_s3(tmp_path):
     assert all(cost["bytes"] > 0 for cost in costs if cost["work"] in ("open", "open and read", "row groups", "files"))
 
 
+@long_only
 def test_short_run_of_changes(tmp_path):
     """Every part is measured, and what is copied and encoded is counted; the rest of a table is never encoded."""
     assert change.main(["--smoke", "--out", str(tmp_path)]) == 0

@@ -36,7 +36,7 @@ def endless(table: str) -> None:
 
 
 def cluster(master: str, table: str) -> None:
-    """The first attempt of task 0 hangs once rows are written; the test kills the worker of another one."""
+    """The first attempt of task 0 hangs once rows are written; the test kills the executor of another one."""
     marker = Path(table + ".slow")
 
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,11 +1,10 @@
-"""Real applications, killed: a driver in the middle of an overwrite, a worker of a standalone cluster."""
+"""Real applications, killed: a driver in the middle of an overwrite, an executor of a cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -81,41 +80,19 @@ def test_killed_driver_leaves_the_table_as_it_was(tmp_path: Path) -> None:
     assert smalti.dataset(table).to_table().to_pydict() == {"id": [1, 2, 3]}
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def test_cluster_survives_a_killed_worker(tmp_path: Path) -> None:
-    """A master and two workers; one is killed with its executor while it writes, and a slow task has a copy."""
+def test_cluster_survives_a_killed_executor(tmp_path: Path) -> None:
+    """Two executors, processes of their own; one is killed while it writes, and a slow task has a copy."""
     table, log = tmp_path / "t", tmp_path / "app.log"
-    master = f"spark://127.0.0.1:{free_port()}"
-    launch = [str(HOME / "bin" / "spark-class")]
-    small = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    deploy = "org.apache.spark.deploy"
-    with contextlib.ExitStack() as stack:
-
-        def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-            return stack.enter_context(process([*launch, *arguments], tmp_path / f"{name}.log", **small))
-
-        port = master.rpartition(":")[2]
-        start("master", f"{deploy}.master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", "0")
-        workers = [
-            start(
-                f"worker{number}",
-                *(f"{deploy}.worker.Worker", master, "--host", "127.0.0.1", "--cores", "1", "--memory", "600m"),
-                *("--webui-port", "0", "--work-dir", str(tmp_path / f"work{number}")),
-            )
-            for number in (1, 2)
-        ]
-        for number in (1, 2):
-            mine = tmp_path / f"worker{number}.log"
-            wait_for(lambda mine=mine: "Successfully registered" in mine.read_text(), "worker", mine)  # type: ignore[misc]
-        command = [sys.executable, "-m", "tests.spark.apps", "cluster", master, str(table)]
-        app = stack.enter_context(process(command, log))
+    with process([sys.executable, "-m", "tests.spark.apps", "cluster", "local-cluster[2,1,600]", str(table)], log) as app:
         wait_for(lambda: any((table / JOBS).rglob("*-*")) or app.poll() is not None, "staged files", log)
-        kill_all(workers[1])
+        below = {child.pid for child in psutil.Process(app.pid).children(recursive=True)}
+        executors = [
+            child
+            for child in psutil.process_iter(["cmdline"])
+            if child.pid in below and "CoarseGrainedExecutorBackend" in " ".join(child.info["cmdline"] or ())
+        ]
+        assert len(executors) == 2, log.read_text()[-3000:]
+        executors[1].kill()
         wait_for(lambda: app.poll() is not None, "end of the application", log)
         output = log.read_text()
         assert app.returncode == 0, output[-3000:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import smalti
 from smalti.cli.main import main
 from smalti.spark.setup.java import ensure_java
-from tests.spark.test_kill import HOME, free_port, process, wait_for
+from tests.spark.test_kill import HOME, process, wait_for
 from tests.support.children import ROOT
 from tests.support.long import LONG
 
@@ -27,6 +28,12 @@ def jar(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("jar") / "smalti-spark.jar"
     assert main(["spark-jar", "-o", str(path)]) == 0
     return str(path)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.mark.skipif(not LONG, reason="make test-long: the next test has a server of Connect, too")
