@@ -83,7 +83,8 @@ def test_killed_driver_leaves_the_table_as_it_was(tmp_path: Path) -> None:
 def test_cluster_survives_a_killed_executor(tmp_path: Path) -> None:
     """Two executors, processes of their own; one is killed while it writes, and a slow task has a copy."""
     table, log = tmp_path / "t", tmp_path / "app.log"
-    with process([sys.executable, "-m", "tests.spark.apps", "cluster", "local-cluster[2,1,600]", str(table)], log) as app:
+    command = [sys.executable, "-m", "tests.spark.apps", "cluster", "local-cluster[2,1,600]", str(table)]
+    with process(command, log) as app:
         wait_for(lambda: any((table / JOBS).rglob("*-*")) or app.poll() is not None, "staged files", log)
         below = {child.pid for child in psutil.Process(app.pid).children(recursive=True)}
         executors = [
