@@ -290,7 +290,8 @@ class _Runner:
         self._resumed += len(done)
         self._seen |= {task.relative: task.file.id for task in tasks}
         meter = Meter(self._blank.job, len(tasks), sum(task.num_bytes for task in tasks), self._progress)
-        meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
+        if done:
+            meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
         if not self._table.is_single:
             settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
         results = run_tasks(self._table.executor, partial(change_file, settings), tasks, meter, done)

@@ -48,7 +48,8 @@ def run_copy(
         if index < len(splits) and (settings.skip_errors or not result.skipped)
     }
     meter = Meter(job.job, len(splits), sum(split.num_bytes for split in splits), progress)
-    meter.add(0, sum(splits[index].num_bytes for index in finished), len(finished))
+    if finished:
+        meter.add(0, sum(splits[index].num_bytes for index in finished), len(finished))
     target = settings.target
     settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in splits for output in split.outputs})
     try:

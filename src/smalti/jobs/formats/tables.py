@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from smalti.io.locations import Location
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.text import with_agreed_types
-from smalti.logical.adapt import Adapter, adapt_batch
+from smalti.logical.adapt import Adapter
 from smalti.logical.patterns import match_names
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import RowIndex, parse_rows
@@ -25,10 +25,9 @@ from smalti.progress import Meter
 from smalti.table.listing import FoundFile, Listing, location_of
 from smalti.table.partitions import constants_of, partition_schema, with_partitions
 from smalti.table.planning import fit_filter, owners_of, parse_filter
-from smalti.table.reading import filtered, numbered
+from smalti.table.reading import numbered
 
 if TYPE_CHECKING:
-    from smalti.predicate import Filter
     from smalti.predicate.python import AnyFilter
 
 
@@ -84,15 +83,18 @@ class FormatTable(Scannable):
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
 
     def _scan_batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        output = self._scan_schema(scan.columns)
-        filter_ = parse_filter(scan.filters)
+        output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
         compared = [] if filter_ is None else [name for name in filter_.columns if name != scan.row_index]
-        extra = owners_of(compared, self.schema.names)
-        needed = self._scan_schema(list(dict.fromkeys([*output.names, *extra])))
-        if scan.rows is not None or scan.row_index is not None:
-            yield from self._numbered(scan, output, needed, filter_)
-            return
-        filter_ = None if filter_ is None else fit_filter(filter_, self._scan_schema(extra))
+        needed = self._scan_schema(list(dict.fromkeys([*output.names, *owners_of(compared, self.schema.names)])))
+        if filter_ is not None:
+            filter_ = fit_filter(filter_, scan.with_index(needed))
+        rows = None if scan.rows is None else parse_rows(scan.rows, self.count_rows())
+        index = None if scan.row_index is None else RowIndex(scan.row_index)
+        with closing(self._batches(needed, scan)) as batches:
+            yield from numbered(batches, scan.with_index(output), filter_=filter_, row_index=index, rows=rows)
+
+    def _batches(self, needed: pa.Schema, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        """All rows of the columns that are needed."""
         files = self.listing.files
         meter = Meter("read", len(files), sum(file.size for file in files), scan.progress)
         for file, format_, schema in zip(files, self.formats, self._schemas, strict=True):
@@ -101,38 +103,17 @@ class FormatTable(Scannable):
             # No format is asked for no column, which some of them take for all columns.
             names = stored or schema.names[:1]
             adapter = Adapter(needed, names, constants_of(file.partition))
-            with content_errors(file.path, format_.title):
-                for batch, num_bytes in self._read(file, format_, names, scan.batch_size):
-                    adapted = adapter.adapt(batch)
-                    found = adapt_batch(adapted, output) if filter_ is None else filtered(adapted, filter_, output)
-                    meter.add(batch.num_rows, num_bytes)
-                    if found.num_rows:
-                        yield found
-
-    def _numbered(
-        self, scan: Scan, output: pa.Schema, needed: pa.Schema, filter_: Filter | None
-    ) -> Iterator[pa.RecordBatch]:
-        """A scan of rows by number: rows are counted before the filter."""
-        rows = None if scan.rows is None else parse_rows(scan.rows, self.count_rows())
-        plain = replace(scan, columns=tuple(needed.names), filters=None, rows=None, row_index=None)
-        index = None if scan.row_index is None else RowIndex(scan.row_index)
-        if filter_ is not None:
-            filter_ = fit_filter(filter_, scan.with_index(needed))
-        options: dict[str, Any] = {"filter_": filter_, "row_index": index, "rows": rows}
-        with closing(self._scan_batches(plain)) as batches:
-            yield from numbered(batches, scan.with_index(output), **options)
-
-    def _read(
-        self, file: FoundFile, format_: Format, names: list[str], rows: int | None
-    ) -> Iterator[tuple[pa.RecordBatch, int]]:
-        request = replace(self._request, columns=tuple(names), batch_size=rows)
-        with closing(format_.reader(self._location(file), request)) as reader:
-            try:
-                yield from reader.batches()
-            except SchemaDrift as error:
-                if self._types:
-                    raise SchemaError(f"values do not fit the types of the table: {error}", path=file.path) from None
-                reason = (
-                    f"a line does not fit the types that the first lines have ({error}); `smalti convert` can read it"
-                )
-                raise MosaicError(reason, path=file.path) from None
+            request = replace(self._request, columns=tuple(names), batch_size=scan.batch_size)
+            with (
+                content_errors(file.path, format_.title),
+                closing(format_.reader(self._location(file), request)) as reader,
+            ):
+                try:
+                    for batch, num_bytes in reader.batches():
+                        meter.add(batch.num_rows, num_bytes)
+                        yield adapter.adapt(batch)
+                except SchemaDrift as error:
+                    if self._types:
+                        raise SchemaError(f"values do not fit the types of the table: {error}") from None
+                    reason = f"a line does not fit the types that the first lines have ({error})"
+                    raise MosaicError(f"{reason}; `smalti convert` can read it") from None
