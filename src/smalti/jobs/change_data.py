@@ -17,7 +17,6 @@ from pyarrow import ipc
 
 from smalti._compat.arrow import empty_batch, null_array, size_of
 from smalti.errors import SchemaError
-from smalti.io import write_whole
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key, fit_keys
 from smalti.logical.adapt import widen_array
@@ -262,20 +261,6 @@ def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Seq
         take_rows(_concatenated([before, after], field), positions)
         for before, after, field in zip(old, new, fields, strict=True)
     ]
-
-
-def stage_numbers(location: Location, numbers: Any) -> None:
-    """Write an array of numbers to a file."""
-    location.parent.make_directory()
-    sink = pa.BufferOutputStream()
-    batch = pa.record_batch([numbers], names=["number"])
-    with ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    write_whole(location, sink.getvalue().to_pybytes())
-
-
-def read_numbers(location: Location) -> Any:
-    return ipc.open_stream(location.read_bytes()).read_all().column(0).combine_chunks()
 
 
 #: A function that users pass: from a batch to new columns.

@@ -18,7 +18,7 @@ from smalti._compat.arrow import columnless_batch, concat_batches, empty_batch
 from smalti.errors import MosaicError
 from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource, rewrite_file
-from smalti.jobs.change_data import stage_numbers
+from smalti.io import write_whole
 from smalti.jobs.change_plan import Action, ColumnPlan
 from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.staging import Staging
@@ -219,6 +219,10 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     return SplitResult((staged,), (), peak_memory(), counts)
 
 
+#: What the numbers of rows of the data that were found are staged as.
+MATCHED = pa.schema({"row": pa.int64()})
+
+
 def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> dict[str, Any]:
     """Stage the numbers of the rows of the data that were found, for the job to know the others."""
     if plan.matched is None:
@@ -226,7 +230,8 @@ def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> 
     if settings.is_dry:
         return {"matched": plan.matched}
     location = settings.staging.directory.child(f"matched/{task.index:06d}.arrow")
-    stage_numbers(location, plan.matched)
+    location.parent.make_directory()
+    write_whole(location, pa.record_batch([plan.matched], schema=MATCHED).serialize().to_pybytes())
     return {"matched": location.path}
 
 

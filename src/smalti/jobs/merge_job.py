@@ -14,11 +14,11 @@ from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
 from smalti.jobs.change_columns import ChangedValues
-from smalti.jobs.change_data import Chunk, KeyedRows, read_numbers
+from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import MergedValues, unmatched_rows
-from smalti.jobs.change_task import ChangeSettings, FileChange
+from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
 from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
@@ -131,9 +131,10 @@ def merge(
 def _all_matched(settings: ChangeSettings, results: Sequence[SplitResult]) -> Any:
     """The numbers of all rows of the data that some file has a match for."""
     found = [result.counts["matched"] for result in results if "matched" in result.counts]
-    filesystem = settings.staging.root.filesystem
-    arrays = [each if isinstance(each, pa.Array) else read_numbers(Location(filesystem, each)) for each in found]
-    return pa.chunked_array(arrays, pa.int64()).unique()
+    if not settings.is_dry:
+        staged = (Location(settings.staging.root.filesystem, path).read_bytes() for path in found)
+        found = [pa.ipc.read_record_batch(pa.py_buffer(data), MATCHED).column(0) for data in staged]
+    return pa.chunked_array(found, pa.int64()).unique()
 
 
 def insert_chunk(

@@ -21,7 +21,7 @@ from smalti.jobs.formats.registry import Format, format_of_source, format_of_tar
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.profile_task import WHOLE, ColumnMeasure, Measure, MeasureTask, combine, histogram, measure
-from smalti.jobs.source_files import AnySource, list_sources, source_file
+from smalti.jobs.source_files import AnySource, list_sources, pieces_of
 from smalti.jobs.summary import JobError, Skipped, skipped_lines
 from smalti.moments import scalar_text
 from smalti.options import WriterOptions
@@ -187,8 +187,7 @@ def _plan(
 ) -> list[MeasureTask]:
     planned = []
     for file, (format_, _) in zip(listing.files, formats, strict=True):
-        facts = source_file(listing, file, format_, count_groups=file.size > split_bytes)
-        pieces = list(facts.pieces(split_bytes))
+        pieces = pieces_of(listing, file, format_, split_bytes)
         # The layout is that of the whole file, so only one of its tasks looks at it.
         planned += [(piece, not at and format_.name == "mosaic", len(pieces)) for at, piece in enumerate(pieces)]
     return [

@@ -14,6 +14,7 @@ from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import SourceFile
 from smalti.table.listing import FoundFile, Listing, list_files, location_of, nothing_to_read
+from smalti.table.splits import Piece
 
 #: What users may pass as the source of a job.
 AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
@@ -66,3 +67,8 @@ def source_file(listing: Listing, file: FoundFile, format_: Format, *, count_gro
         except MosaicError:
             sizes = ()
     return SourceFile(file, listing.relative(file), format_.name, sizes)
+
+
+def pieces_of(listing: Listing, file: FoundFile, format_: Format, split_bytes: int) -> list[Piece]:
+    """Runs of row groups of a file that is larger than `split_bytes`, or the whole file."""
+    return source_file(listing, file, format_, count_groups=file.size > split_bytes).pieces(split_bytes)

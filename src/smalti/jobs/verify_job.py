@@ -12,12 +12,12 @@ from typing import Any
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.jobs.engine import AnySession, choose_executor
 from smalti.jobs.formats.registry import FORMATS
-from smalti.jobs.source_files import AnySource, list_sources, source_file
+from smalti.jobs.source_files import AnySource, list_sources, pieces_of
 from smalti.jobs.verify_task import CheckTask, FileReport, Problem, check
 from smalti.progress import Listener, Meter
 from smalti.sizes import SPLIT_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.splits import fit_split_bytes, pack
+from smalti.table.splits import fit_split_bytes
 
 __all__ = ["FileReport", "Problem", "VerifyReport", "verify"]
 
@@ -82,17 +82,14 @@ def verify(
     files = listing.files
     executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
-    tasks = []
+    tasks: list[CheckTask] = []
     for file in files:
-        # A file that cannot be opened is one task, which says why.
-        sizes = source_file(listing, file, FORMATS["mosaic"], count_groups=True).group_bytes
-        for number, part in enumerate(pack(sizes, split_bytes) or [()]):
-            num_bytes = sum(sizes[group] for group in part) or file.size
-            tasks.append(CheckTask(listing.filesystem, file, num_bytes, part, first=number == 0))
-    meter = Meter("verify", len(tasks), sum(task.num_bytes for task in tasks), progress)
+        pieces = pieces_of(listing, file, FORMATS["mosaic"], split_bytes)
+        tasks += [CheckTask(listing.filesystem, piece, first=not at) for at, piece in enumerate(pieces)]
+    meter = Meter("verify", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
     with closing(executor.run(check, tasks, meter)) as checked:
         results = dict(checked)
     found: dict[str, list[FileReport]] = {file.path: [] for file in files}
     for index in sorted(results):
-        found[tasks[index].file.path].append(results[index])
+        found[tasks[index].piece.file.path].append(results[index])
     return VerifyReport(tuple(reduce(add, parts) for parts in found.values()), executor.name, time.monotonic() - began)

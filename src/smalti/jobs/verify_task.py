@@ -28,7 +28,8 @@ from smalti.mosaic.scan import Scanner
 from smalti.mosaic.tail import read_tail
 from smalti.progress import Report
 from smalti.spec import SCHEMA_PREFIX_SIZE, Compression
-from smalti.table.listing import FoundFile, open_found
+from smalti.table.listing import open_found
+from smalti.table.splits import Piece
 from smalti.units import show_bytes, show_count
 
 
@@ -126,19 +127,18 @@ class CheckTask:
     """Some row groups of one file; the first task of a file also counts the frame of the schema block."""
 
     filesystem: FileSystem
-    file: FoundFile
-    num_bytes: int
-    row_groups: tuple[int, ...]
+    piece: Piece
     first: bool = True
 
 
 def check(task: CheckTask, report: Report) -> FileReport:
     """Read everything the task names, and compare whatever the file says twice."""
+    file = task.piece.file
     try:
-        with contextlib.closing(open_found(task.file, task.filesystem)) as source:
+        with contextlib.closing(open_found(file, task.filesystem)) as source:
             return _Checker(source, task).run(report)
     except MosaicError as error:
-        return FileReport(task.file.path, task.file.size, problems=(Problem.of(task.file.path, error),))
+        return FileReport(file.path, file.size, problems=(Problem.of(file.path, error),))
 
 
 class _Decoder:
@@ -202,11 +202,12 @@ class _Checker:
         self._lost: dict[str, None] = {}
 
     def run(self, report: Report) -> FileReport:
-        task, tail = self._task, self._file.tail
+        task, tail, piece = self._task, self._file.tail, self._task.piece
+        groups = range(tail.footer.num_row_groups) if piece.row_groups is None else piece.row_groups
         if task.first and self._is_compressed:
             head = self._file.scanner.buckets.source.read_at(tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
             self._checksums.append(has_checksum(head))
-        for group in task.row_groups:
+        for group in groups:
             records = {record.column: record for record in tail.statistics(group)}
             for bucket, columns in enumerate(self._file.buckets):
                 try:
@@ -214,13 +215,13 @@ class _Checker:
                 except MosaicError as error:
                     self._add(error.locate(row_group=group, bucket=bucket))
                     self._lost |= dict.fromkeys(self._file.unreadable(group, columns.schema.names))
-            report(tail.index.rows(group), task.num_bytes // max(1, len(task.row_groups)))
+            report(tail.index.rows(group), piece.num_bytes // len(groups))
         return FileReport(
-            task.file.path,
-            task.file.size,
-            sum(tail.index.rows(group) for group in task.row_groups),
+            piece.file.path,
+            piece.file.size,
+            sum(tail.index.rows(group) for group in groups),
             tail.schema.num_columns,
-            len(task.row_groups),
+            len(groups),
             len(self._checksums),
             sum(self._checksums),
             self._statistics,
@@ -242,7 +243,7 @@ class _Checker:
                     self._add(MosaicError(reason, row_group=group, bucket=bucket, column=field.name))
 
     def _add(self, error: MosaicError) -> None:
-        self._problems.append(Problem.of(self._task.file.path, error))
+        self._problems.append(Problem.of(self._task.piece.file.path, error))
 
 
 def _frame_checksums(bucket: Bucket) -> list[bool]:
