@@ -349,7 +349,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     script = """
 import sys, smalti
 from smalti import jobs
-from smalti.jobs.copy_task import peak_memory
+from smalti.jobs.summary import peak_memory
 import pyarrow.parquet
 before = peak_memory()
 options = smalti.WriterOptions(row_group_max_bytes=2 << 20)

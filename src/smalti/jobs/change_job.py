@@ -23,7 +23,7 @@ from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change
 from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor, run_tasks
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.source_files import fingerprint
-from smalti.jobs.staging import Staging, job_digest
+from smalti.jobs.staging import Staging, job_digest, noted
 from smalti.jobs.summary import ChangeReport, SplitResult
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
@@ -165,10 +165,9 @@ def run_change(
     executor = choose_executor(engine, spark, workers)
     target, listing, snapshot = _open_table(table, chosen(filesystem, storage_options))
     asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
-    for commit in listing.finished:
-        # This job was interrupted in its own commit, and the listing has finished it.
-        if commit.job.startswith(asked) and commit.note is not None:
-            return ChangeReport(**commit.note)
+    note = noted(listing.finished, asked)
+    if note is not None:
+        return ChangeReport(**note)
     if dry_run:
         asked = new_token()  # What it stages is removed, and must not be what an interrupted run has finished.
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])

@@ -19,12 +19,13 @@ from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
 from smalti.logical.adapt import adapt_batch, widen_array
-from smalti.logical.arrays import as_compared, filter_rows
+from smalti.logical.arrays import filter_rows
 from smalti.mosaic.rows import row_numbers
-from smalti.predicate import Filter, Outcome, match_mask, prune_partitions, undecided
+from smalti.predicate import Filter, Outcome, prune_partitions, undecided
 from smalti.predicate.python import AnyFilter
 from smalti.predicate.tree import And, Compare, Constant
-from smalti.table.planning import fit_filter, has_types, leaf_of, owners_of, parse_filter
+from smalti.table.planning import fit_filter, has_types, owners_of, parse_filter
+from smalti.table.reading import match_rows
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,6 @@ class Condition:
     def matches(self, file: TableFile) -> list[Matches]:
         """The rows of each row group that match. Nothing is read where partition values or statistics decide."""
         decided = self._decided(file)
-        if isinstance(decided, Outcome):
-            return [Matches(decided if file.num_rows(group) else Outcome.NONE) for group in file.groups]
         names, plan = list(decided.columns), None
         opened, owners = file.opened, owners_of(names, self.columns)
         if file.names.issuperset(owners):
@@ -61,8 +60,8 @@ class Condition:
             found.append(self._read(file, group) if unknown is None else Matches(outcome, None, unknown))
         return found
 
-    def _decided(self, file: TableFile) -> Outcome | Filter:
-        """What the partition values of a file leave of the condition, or the answer for all of its rows.
+    def _decided(self, file: TableFile) -> Filter:
+        """What the partition values of a file leave of the condition.
 
         A null partition value may make the answer null, which has to be counted.
         """
@@ -71,16 +70,12 @@ class Condition:
         if not known:
             return self.filter_
         if not prune_partitions(self.filter_.tree, [known])[0]:
-            return Outcome.NONE
+            return Filter(Constant(False))
         left = undecided(self.filter_.tree, [known])
-        return Outcome.ALL if left is None else self.filter_.with_tree(left)
+        return self.filter_.with_tree(Constant(True) if left is None else left)
 
     def _read(self, file: TableFile, group: int) -> Matches:
-        batch = file.read(self.columns, group)
-        names = list(self.filter_.columns)
-        compared = [as_compared(leaf_of(batch, name)) for name in names]
-        by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-        return Matches.of(match_mask(by_itself, self.filter_))
+        return Matches.of(match_rows(file.read(self.columns, group), self.filter_))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource, rewrite_file
 from smalti.io import write_whole
 from smalti.jobs.change_plan import Action, ColumnPlan
-from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import SplitResult, StagedFile
 from smalti.logical.adapt import Adapter, ConstantOf
@@ -197,12 +196,12 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     counts = {"row_groups": touched, **plan.counts, **_stage_matched(settings, task, plan)}
     if plan.is_unchanged(opened.schema):
         counts |= {"kept_rows": opened.num_rows, "kept_columns": opened.num_columns}
-        return SplitResult((), (), peak_memory(), counts)
+        return SplitResult(counts=counts)
     counts["files"] = 1
     if settings.is_dry:
-        return SplitResult((), (), peak_memory(), counts | estimated_bytes(opened, plan))
+        return SplitResult(counts=counts | estimated_bytes(opened, plan))
     if not settings.is_single and plan.actions and {Action.DROP}.issuperset(plan.actions):
-        return SplitResult((), (), peak_memory(), counts)
+        return SplitResult(counts=counts)
     path = f"{settings.staging.attempt_directory(task.index)}/changed{FILE_SUFFIX}"
     location = settings.staging.root.child(path)
     location.parent.make_directory()
@@ -216,7 +215,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     )
     counts |= {"bytes_copied": done.bytes_copied, "bytes_encoded": done.bytes_encoded}
     staged = StagedFile(task.relative, done.rows, location.info().size, path, (task.file.path,))
-    return SplitResult((staged,), (), peak_memory(), counts)
+    return SplitResult((staged,), counts=counts)
 
 
 #: What the numbers of rows of the data that were found are staged as.

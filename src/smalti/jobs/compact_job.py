@@ -14,7 +14,7 @@ from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.planning import plan_compact
 from smalti.jobs.sorting import parse_sort
 from smalti.jobs.source_files import fingerprint, list_sources, source_file
-from smalti.jobs.staging import Staging, job_digest, job_summaries
+from smalti.jobs.staging import Staging, job_digest, noted
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
@@ -102,11 +102,9 @@ def compact(
     if isinstance(change, JobSummary):
         return change
     if in_place:
-        # If this job was interrupted in its commit, the listing has finished the commit and shows other files than the
-        # job had found. So the job is known by the first half of its id.
-        for job_id, summary in job_summaries(listing.finished).items():
-            if job_id.startswith(request):
-                return summary
+        note = noted(listing.finished, request)
+        if note is not None:
+            return JobSummary.from_dict(note)
         if not resume:
             staging.discard()
     # Which task writes which files, and how.

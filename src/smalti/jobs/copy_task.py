@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -85,7 +83,7 @@ def copy_split(settings: CopySettings, split: Split, report: Report) -> SplitRes
             files += _write_output(settings, output, f"{directory}/{number}", report, skipped, lost)
         except MosaicError as error:
             return error
-    result = SplitResult(tuple(files), tuple(skipped), peak_memory(), lost=tuple(lost))
+    result = SplitResult(tuple(files), tuple(skipped), lost=tuple(lost))
     settings.staging.mark_done(split.index, result)
     return result
 
@@ -370,9 +368,3 @@ class _OutputWriter:
         if self._writer is not None:
             self._writer.abort()
             self._writer = None
-
-
-def peak_memory() -> int:
-    """The most memory that this process has held so far, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

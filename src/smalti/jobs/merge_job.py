@@ -19,7 +19,6 @@ from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import MergedValues, unmatched_rows
 from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
-from smalti.jobs.copy_task import peak_memory
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.given_data import GivenData, key_names
@@ -106,7 +105,7 @@ def merge(
         return ChangedValues(fields, MergedValues(rows, bool(fields), inserts, opened.is_single))
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
-        notes = SplitResult((), (), 0, {"null_keys": null_keys})
+        notes = SplitResult(peak_memory=0, counts={"null_keys": null_keys})
         if opened.is_single:
             return [notes]
         matched = _all_matched(settings, done)
@@ -163,4 +162,4 @@ def insert_chunk(
     ]
     counts = {"rows": rows.num_rows, "rows_inserted": rows.num_rows, "files": len(staged)}
     counts["bytes_encoded"] = sum(file.num_bytes for file in staged)
-    return SplitResult(tuple(staged), (), peak_memory(), counts)
+    return SplitResult(tuple(staged), counts=counts)

@@ -19,6 +19,7 @@ import json
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen
@@ -94,6 +95,14 @@ def recover(
     """
     filesystem = chosen(filesystem, storage_options)
     return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).finish_pending()[1]).values())
+
+
+def noted(commits: Iterable[Commit], job: str) -> dict[str, Any] | None:
+    """What a job, whose id begins with `job`, has noted in its commit, if it was interrupted in that.
+
+    The listing has finished the commit then, and shows other files than the job had found.
+    """
+    return next((commit.note for commit in commits if commit.job.startswith(job) and commit.note is not None), None)
 
 
 def job_summaries(commits: Iterable[Commit]) -> dict[str, JobSummary]:

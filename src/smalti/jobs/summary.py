@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -41,13 +43,19 @@ def skipped_lines(skipped: Sequence[Skipped], word: str = "skipped", more: str =
     return [*lines, f"and {show_count(rest, more)} {word}"] if rest else lines
 
 
+def peak_memory() -> int:
+    """The most memory that this process has held so far, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 @dataclass(frozen=True)
 class SplitResult:
     """What the task of a split returns: small, and the same on every engine."""
 
-    files: tuple[StagedFile, ...]
-    skipped: tuple[Skipped, ...]
-    peak_memory: int
+    files: tuple[StagedFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    peak_memory: int = field(default_factory=peak_memory)
     #: What a job that changes a table adds up over its files.
     counts: dict[str, Any] = field(default_factory=dict)
     #: Columns that were left out.

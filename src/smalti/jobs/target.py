@@ -13,7 +13,7 @@ from smalti.errors import ConflictError, LeftoverWarning, MosaicError
 from smalti.io.locations import NO_LINKS, Location, sync_directory
 from smalti.io.sinks import is_object_store, keep_access
 from smalti.jobs.formats.registry import FORMATS, Format, format_of_path
-from smalti.jobs.staging import Staging, job_summaries
+from smalti.jobs.staging import Staging, noted
 from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
@@ -77,9 +77,9 @@ class Target:
             is_there = self.location.is_file()
         else:
             listing = list_table(self.location, change.suffix)
-            finished = job_summaries(listing.finished)
-            if job_id in finished:
-                return finished[job_id]
+            note = noted(listing.finished, job_id)
+            if note is not None:
+                return JobSummary.from_dict(note)
             is_there = bool(self.files(listing))
         if is_there and not overwrite:
             raise FileExistsError(17, "Exists already; set overwrite to replace it", self.location.path)

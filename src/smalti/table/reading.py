@@ -255,12 +255,16 @@ def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.Re
 
     A filter names fields of structs by their paths.
     """
+    return adapt_batch(filter_rows(batch, match_rows(batch, filter_)), output)
+
+
+def match_rows(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
+    """Whether each row of a batch matches such a filter; null means no, like false."""
     from smalti.predicate import match_mask
 
     names = list(filter_.columns)
     compared = [as_compared(leaf_of(batch, name)) for name in names]
-    by_itself = pa.RecordBatch.from_arrays(compared, names=names) if names else batch
-    return adapt_batch(filter_rows(batch, match_mask(by_itself, filter_)), output)
+    return match_mask(pa.RecordBatch.from_arrays(compared, names=names) if names else batch, filter_)
 
 
 def numbered(
