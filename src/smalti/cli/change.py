@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 from typing import Any
 
+from smalti import jobs
 from smalti.cli.arguments import add_columns, add_output
 from smalti.cli.commands import COMMANDS
 from smalti.cli.job_arguments import add_engine, add_keep, add_resume, print_summary, run_job, split_names
@@ -28,8 +29,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace, screen: Screen) -> None:
     """Call the job that has the name of the command."""
-    from smalti import jobs
-
     print_summary(screen, run_job(options, screen, getattr(jobs, COMMANDS[options.command].function)))
 
 

@@ -8,24 +8,23 @@ import shutil
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
+from smalti import jobs
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
+from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths
 from smalti.cli.job_arguments import add_replacing, add_resume, chosen_columns, given, print_summary, run_job
 from smalti.cli.progress import job_progress
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError
-from smalti.io.locations import locate
-
-if TYPE_CHECKING:
-    from smalti.jobs import JobSummary
+from smalti.io.locations import is_local, locate
 
 
 def arguments_convert(parser: argparse.ArgumentParser) -> None:
     about = "files, directories or patterns; several become files of one directory; - is standard input"
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
+    parser.add_argument("files", metavar="SOURCE", nargs="+", help=about)
     about = "a file or a directory; its suffix says the format; - is standard output, with --to"
     parser.add_argument("target", metavar="TARGET", help=about)
     add_columns(parser)
@@ -60,37 +59,29 @@ def column_types(text: str) -> pa.Schema:
 
 
 def run_convert(options: argparse.Namespace, screen: Screen) -> int:
-    from smalti.cli.inputs import STANDARD_INPUT, local_paths
-
-    with local_paths(options.sources, options.source_format) as (options.sources, options.source_format):
+    with local_paths(options.files, options.source_format) as (options.files, options.source_format):
         if options.target == STANDARD_INPUT:
-            return _convert_to_output(options, screen)
-        summary = _convert(options, screen)
-        print_summary(screen, summary)
-        return _exit_code(summary)
+            summary = _convert_to_output(options, screen)
+        else:
+            summary = _convert(options, screen)
+            print_summary(screen, summary)
+    return 1 if summary.skipped and not summary.files else 0  # Files were skipped, and nothing is left to write.
 
 
-def _exit_code(summary: JobSummary) -> int:
-    """An error if files were skipped and nothing is left to write."""
-    return 1 if summary.skipped and not summary.files else 0
-
-
-def _convert_to_output(options: argparse.Namespace, screen: Screen) -> int:
+def _convert_to_output(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
     """Convert one file to a temporary file and copy that to standard output: most formats are written out of order."""
-    from smalti.cli.inputs import list_inputs
-    from smalti.io.locations import is_local
     from smalti.jobs.formats.registry import format_by_name
     from smalti.jobs.summary import skipped_lines
 
     if options.target_format is None:
         raise MosaicError("what to write to standard output? --to says the format")
-    listing, _ = list_inputs(options.sources, options.source_format)
+    listing, _ = list_inputs(options.files, options.source_format)
     if len(listing.files) > 1:
-        raise MosaicError("standard output takes one file", path=options.sources[0], found=len(listing.files))
+        raise MosaicError("standard output takes one file", path=options.files[0], found=len(listing.files))
     with tempfile.TemporaryDirectory(prefix="smalti-stdout-") as directory:
         # The one file of a directory or pattern, so that the result is one file too.
         if listing.directory or is_local(listing.filesystem):
-            options.sources = [listing.files[0].path]
+            options.files = [listing.files[0].path]
         made = Path(directory, f"out{format_by_name(options.target_format).suffixes[0]}")
         options.target = str(made)
         summary = _convert(options, screen)
@@ -100,16 +91,14 @@ def _convert_to_output(options: argparse.Namespace, screen: Screen) -> int:
         if summary.files:
             with made.open("rb") as file:
                 shutil.copyfileobj(file, screen.out.buffer)
-        return _exit_code(summary)
+    return summary
 
 
-def _convert(options: argparse.Namespace, screen: Screen) -> JobSummary:
-    from smalti import jobs
-
-    source = options.sources[0] if len(options.sources) == 1 else options.sources
+def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
+    source = options.files[0] if len(options.files) == 1 else options.files
     columns = chosen_columns(options)
     try:
-        return cast("JobSummary", run_job(options, screen, jobs.convert, source, columns=columns))
+        return cast("jobs.JobSummary", run_job(options, screen, jobs.convert, source, columns=columns))
     except PaimonTableError as error:
         # The job finds the table in the listing of its target, before anything is written.
         is_target = PurePath(error.place["path"]) == PurePath(locate(options.target).absolute().path)

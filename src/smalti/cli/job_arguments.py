@@ -13,8 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from smalti import jobs
 from smalti.cli.arguments import byte_count, select_columns, whole_number
 from smalti.cli.progress import job_progress
 from smalti.cli.render.text import printable
@@ -23,12 +24,8 @@ from smalti.errors import MosaicError
 from smalti.logical.patterns import is_pattern
 from smalti.options import WriterOptions, WriterOptionValues, option_help
 
-if TYPE_CHECKING:
-    from smalti import jobs
-
-
 #: The arguments that are no parameters of a job: what every command has, and what it does with the job's report.
-_OTHERS = {"command", "debug", "memory_limit", "storage_option", "json", "markdown", "no_pager", "only", "sources"}
+_OTHERS = {"command", "debug", "memory_limit", "storage_option", "json", "markdown", "no_pager", "only", "files"}
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
@@ -129,12 +126,12 @@ def chosen_columns(options: argparse.Namespace) -> list[str] | None:
     texts = options.columns or []
     names = split_names(",".join(texts))
     if any(map(is_pattern, names)):
-        with open_table(options.sources, options.source_format) as opened:
+        with open_table(options.files, options.source_format) as opened:
             return select_columns(opened.column_names, options.columns)
     known: set[str] = set()
     if names != texts:
         with suppress(MosaicError, OSError):  # The job will say what is wrong with the file.
-            listing, formats = list_inputs(options.sources, options.source_format)
+            listing, formats = list_inputs(options.files, options.source_format)
             known = set(FormatTable(replace(listing, files=listing.files[:1]), formats[:1]).schema.names)
     return [name for text in texts for name in ([text] if text in known else split_names(text))] or None
 

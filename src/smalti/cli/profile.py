@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from smalti.cli.arguments import add_columns, add_format, add_output
+from smalti.cli.arguments import add_columns, add_files, add_output
+from smalti.cli.inputs import local_paths
 from smalti.cli.job_arguments import add_run, add_snapshot, chosen_columns, run_reading_job
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, printable, size
@@ -14,9 +15,7 @@ from smalti.report.findings import KINDS, find_kind
 
 
 def arguments_profile(parser: argparse.ArgumentParser) -> None:
-    about = "files, directories or patterns, of any format that `convert` reads; - is standard input"
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
-    add_format(parser)
+    add_files(parser)
     add_columns(parser)
     about = "write the profile to this file: Mosaic, Parquet or CSV, by its suffix"
     parser.add_argument("-o", "--output", metavar="FILE", help=about)
@@ -42,10 +41,8 @@ def _kinds(text: str) -> list[str]:
 
 
 def run_profile(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti.cli.inputs import local_paths
-
-    with local_paths(options.sources, options.source_format) as (options.sources, options.source_format):
-        profile = run_reading_job(options, screen, options.sources, columns=chosen_columns(options))
+    with local_paths(options.files, options.source_format) as (options.files, options.source_format):
+        profile = run_reading_job(options, screen, options.files, columns=chosen_columns(options))
     columns = profile.table.to_pylist()
     if options.only is not None:
         columns = [item for item, fact in zip(columns, profile.facts, strict=True) if find_kind(fact) in options.only]

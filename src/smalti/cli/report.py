@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 import smalti
+from smalti import jobs
 from smalti.cli.arguments import add_files, add_output
 from smalti.cli.inputs import STANDARD_INPUT, local_paths, open_table
 from smalti.cli.progress import job_progress
@@ -55,8 +56,6 @@ def run_report(options: argparse.Namespace, screen: Screen) -> None:
         if page is not None:
             finish_with(open_sink(options.output), page.encode())
         else:
-            from smalti import jobs
-
             with job_progress(screen.err) as progress:
                 jobs.profile(
                     paths[0] if len(paths) == 1 else paths,

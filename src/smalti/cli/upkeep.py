@@ -6,7 +6,8 @@ import argparse
 import re
 from datetime import timedelta
 
-from smalti.cli.arguments import add_output, byte_count
+from smalti import jobs
+from smalti.cli.arguments import add_mosaic_files, add_output, byte_count
 from smalti.cli.job_arguments import (
     add_engine,
     add_replacing,
@@ -34,8 +35,6 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
 
 
 def run_compact(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
-
     summary = run_job(options, screen, jobs.compact)
     if options.json or summary.splits:
         print_summary(screen, summary)
@@ -44,8 +43,7 @@ def run_compact(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def arguments_verify(parser: argparse.ArgumentParser) -> None:
-    about = "Mosaic files, directories or patterns; - is standard input"
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help=about)
+    add_mosaic_files(parser)
     add_engine(parser)
     add_snapshot(parser)
     add_output(parser)
@@ -54,7 +52,7 @@ def arguments_verify(parser: argparse.ArgumentParser) -> None:
 def run_verify(options: argparse.Namespace, screen: Screen) -> int:
     from smalti.cli.inputs import local_paths
 
-    with local_paths(options.sources, "mosaic") as (paths, _):
+    with local_paths(options.files, "mosaic") as (paths, _):
         report = run_reading_job(options, screen, paths)
     print_summary(screen, report)
     return 0 if report.ok else 1
@@ -83,7 +81,6 @@ def arguments_clean(parser: argparse.ArgumentParser) -> None:
 
 
 def run_clean(options: argparse.Namespace, screen: Screen) -> None:
-    from smalti import jobs
     from smalti.io import locate
 
     if not locate(options.table).is_directory():
