@@ -25,6 +25,11 @@ from smalti.progress import ProgressBar, line
 from tests.support.any_arrow import Money, any_table
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 def test_control_characters_cannot_steer_the_terminal() -> None:
     assert printable("a\x1b[31mb\n\u202e") == "a\\x1b[31mb\\n\\u202e"
     assert cell("grün") == "grün"
@@ -73,12 +78,14 @@ def wide_batch(columns: int) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("room", [40, 80, 200])
-def test_10_000_columns_fit(room: int) -> None:
-    batch = wide_batch(10_000)
-    lines = list(row_table([batch], batch.schema, room))
+def test_10_000_columns_fit(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(room))
+    monkeypatch.setenv("NO_COLOR", "1")
+    batch, screen = wide_batch(10_000), Screen(Terminal())
+    lines = list(row_table(screen, [batch], batch.schema))
     assert max(width(text) for text in lines[:-1]) <= room
     assert "of 10,000 columns not shown" in lines[-1]
-    tall = list(vertical([batch], batch.schema, room))
+    tall = list(vertical(screen, [batch], batch.schema))
     assert len(tall) == 10_002
     assert max(width(text) for text in tall) <= room
 
@@ -159,12 +166,7 @@ def test_json_lines_and_csv() -> None:
 
 
 def test_no_columns() -> None:
-    assert list(row_table([], pa.schema([]), 80)) == ["0 rows of no columns"]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+    assert list(row_table(Screen(io.StringIO()), [], pa.schema([]))) == ["0 rows of no columns"]
 
 
 def test_a_pipe_is_never_paged_and_a_terminal_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,12 +187,10 @@ def show_rows(
     elif options.csv:
         screen.data(chain([csv_header(schema.names)], csv_lines(batches)))
     elif options.vertical:
-        screen.lines(vertical(batches, schema, screen.room, screen.table))
+        screen.lines(vertical(screen, batches, schema))
     else:
-        # Even in a pipe this table is cut to a screen's width: --json, --csv and --markdown print all columns.
-        room = None if screen.markdown else screen.width
         choose = "choose with -c 'pattern*'" if hasattr(options, "columns") else "name columns in the query"
-        screen.lines(row_table(batches, schema, room, screen.table, total, choose))
+        screen.lines(row_table(screen, batches, schema, total, choose))
 
 
 def run_count(options: argparse.Namespace, screen: Screen) -> None:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.file.reader import MosaicFile
-from smalti.format.statistics import ColumnStatistics
 from smalti.moments import scalar_text, shortest_floats
 from smalti.mosaic.layout import BucketLayout, ColumnBytes, FileLayout, RowGroupLayout
 from smalti.report.findings import KINDS, ColumnFacts, facts_of, find_kind, in_words
@@ -41,7 +40,6 @@ def build_model(file: MosaicFile, name: str, values: pa.Table | None = None) -> 
     places = {column: place for place, column in enumerate(names)}
     buckets = [bucket for group in layout.row_groups[:1] for bucket in group.buckets]
     physical = [(part, bucket.id) for bucket in buckets for part in bucket.columns]
-    statistics = [file.row_group(group.index).statistics for group in layout.row_groups]
     return {
         **model,
         "compression": layout.compression,
@@ -56,7 +54,7 @@ def build_model(file: MosaicFile, name: str, values: pa.Table | None = None) -> 
             "bucket": [bucket for _, bucket in physical],
         },
         "groups": [_group(group) for group in layout.row_groups],
-        "statistics": _statistics(statistics, names, _bound_types(file)),
+        "statistics": _statistics(file, names),
     }
 
 
@@ -217,15 +215,11 @@ def _head(bucket: BucketLayout) -> int:
     return bucket.size - sum(column.stored_size or 0 for column in bucket.columns)
 
 
-def _bound_types(file: MosaicFile) -> dict[str, pa.DataType]:
-    """The types that columns were written with; of fields of structs, the types that they are stored as."""
-    return {field.name: field.type for schema in (file.stored_schema, file.schema) for field in schema}
-
-
-def _statistics(
-    groups: list[dict[str, ColumnStatistics]], names: list[str], types: Mapping[str, pa.DataType]
-) -> dict[int, list[Any]]:
+def _statistics(file: MosaicFile, names: list[str]) -> dict[int, list[Any]]:
     """By place of the column: [nulls, minimum, maximum] of each row group, or None where a row group has none."""
+    groups = [file.row_group(index).statistics for index in range(file.num_row_groups)]
+    # The types that columns were written with; of fields of structs, those that they are stored as.
+    types = {field.name: field.type for schema in (file.stored_schema, file.schema) for field in schema}
     return {
         place: [
             record and [record.null_count, *(_bound(end, types[name]) for end in (record.min, record.max))]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from smalti.cli.render.table import GAP, Head, table
+from smalti.cli.render.table import GAP, Head
 from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
+from smalti.cli.screen import Screen
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.types import is_number
 from smalti.units import show_count
@@ -20,23 +21,17 @@ MAX_CELL = 40
 SAMPLE = 100
 
 
-#: Lays out columns and rows in so much room: `table`, or a screen's own way.
-Draw = Callable[[Sequence[Head], Iterable[Sequence[str]], "int | None"], Iterator[str]]
-
-
 def row_table(
-    batches: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    room: int | None,
-    draw: Draw = table,
-    total: int | None = None,
-    choose: str = "choose with -c 'pattern*'",
+    screen: Screen, batches: Iterable[pa.RecordBatch], schema: pa.Schema, total: int | None = None, choose: str = ""
 ) -> Iterator[str]:
-    """Rows under their names. Columns that do not fit `room` are left out and counted in a last line.
+    """Rows under their names. Columns that do not fit are left out and counted in a last line.
+
+    Even in a pipe the table is cut to a screen's width: --json, --csv and --markdown print all columns.
 
     `total` is the number of columns if the batches have only those that `may_fit`. `choose` says in the last line how
     the command chooses columns.
     """
+    room = None if screen.markdown else screen.width
     waiting = iter(batches)
     if not schema.names:
         rows = sum(batch.num_rows for batch in waiting)
@@ -58,21 +53,19 @@ def row_table(
             columns = [[_cut(value) for value in plain_values(batch.column(i))] for i in shown]
             yield from map(list, zip(*columns, strict=True))
 
-    yield from draw(heads, cells(), room)
+    yield from screen.table(heads, cells(), room)
     total = len(schema) if total is None else total
     hidden = total - len(shown)
     if hidden:
         yield f"… {hidden:,} of {total:,} columns not shown: {choose}, or see --vertical, --json"
 
 
-def vertical(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, room: int | None, draw: Draw = table
-) -> Iterator[str]:
+def vertical(screen: Screen, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[str]:
     """A line for each column with its first values side by side, which suits thousands of columns."""
     held = pa.Table.from_batches(list(batches), schema=schema)
     heads = [Head("column", least=20), Head("type", least=8), *(Head(f"row {i}") for i in range(held.num_rows))]
-    if room is not None:
-        heads = heads[: 2 + max(1, (room - 30) // 14)]
+    if screen.room is not None:
+        heads = heads[: 2 + max(1, (screen.room - 30) // 14)]
 
     def rows() -> Iterator[list[str]]:
         for i, field in enumerate(schema):
@@ -80,7 +73,7 @@ def vertical(
             values = [_cut(value) for chunk in column.chunks for value in plain_values(chunk)]
             yield [cell(field.name), cell(str(field.type)), *values]
 
-    return draw(heads, rows(), room)
+    return screen.table(heads, rows())
 
 
 def may_fit(names: Sequence[str], room: int) -> Sequence[str]:

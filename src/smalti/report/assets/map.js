@@ -20,17 +20,14 @@ const largest = Math.max(1, ...bands.map((band) => band.bytes));
 let colourBy = "bytes";
 let shares = [];
 
+// By band and block: the share of each encoding in its bytes or columns.
 function computeShares() {
-  if (!isFile) {
-    shares = model.files.map((file) => [file.encodings.map((size) => size / (sum(file.encodings) || 1))]);
-    return;
-  }
-  shares = groups.map((group) => bucketNodes.map((list) => {
-    const share = [0, 0, 0, 0];
-    list.forEach((node) => { share[group.encoding[node]] += colourBy === "bytes" ? group.bytes[node] : 1; });
-    const total = sum(share);
-    return total ? share.map((value) => value / total) : [0, 0, 0, 1];
+  const amounts = !isFile ? model.files.map((file) => [file.encodings]) : groups.map((group) => bucketNodes.map((list) => {
+    const found = model.encodings.map(() => 0);
+    list.forEach((node) => { found[group.encoding[node]] += colourBy === "bytes" ? group.bytes[node] : 1; });
+    return found;
   }));
+  shares = amounts.map((band) => band.map((parts) => (sum(parts) ? parts.map((part) => part / sum(parts)) : [0, 0, 0, 1])));
 }
 
 function drawMap() {
