@@ -20,7 +20,8 @@ import smalti
 from smalti import jobs
 from smalti.errors import MosaicError
 from smalti.io import Location, locate
-from smalti.table import log as commit_log
+from smalti.io.locations import sync_directory
+from smalti.table import steps as log_steps
 from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, STREAMS, final_path, staging_directory
@@ -211,7 +212,7 @@ def test_names_are_on_disk_before_the_record_that_relies_on_them(
     staged = f"{staging_directory('job', '0')}/day=1/new.mosaic"
     (tmp_path / staged).parent.mkdir(parents=True)
     smalti.write_table(pa.table({"x": [2]}), tmp_path / staged)
-    monkeypatch.setattr(commit_log, "sync_directory", recorded("sync", commit_log.sync_directory))
+    monkeypatch.setattr(log_steps, "sync_directory", recorded("sync", sync_directory))
     monkeypatch.setattr(Location, "create_exclusively", recorded("create", Location.create_exclusively))
     log = CommitLog(Location(LocalFileSystem(), str(tmp_path)))
     commit(log, planned("job", [staged], ["day=2/old.mosaic"], "overwrite"))

@@ -73,7 +73,7 @@ def engine() -> Iterator[None]:
 
 def _put_back() -> None:
     KeptFields.known = {}
-    mosaic.forget_schemas()
+    mosaic.names_of.cache_clear()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser
     split_read.RowIdFilterRecordBatchReader = RowIdFilterRecordBatchReader
     if _replaced is None:

@@ -17,7 +17,7 @@ from smalti._compat.arrow import empty_batch
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
 from smalti.logical.intake import arrow_batches
-from smalti.logical.mapping import ColumnMapping, SharedSchemas
+from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping
 from smalti.logical.types import is_legacy_timestamp
 from smalti.mosaic.rows import split_rows
 
@@ -60,12 +60,6 @@ def write_table(table: pa.Table, stream: Any, options: smalti.WriterOptions | No
         writer.write(table)
 
 
-@lru_cache(maxsize=1)
-def _schemas() -> SharedSchemas:
-    """What is known of the schemas of files that were opened; files of a table mostly have the same."""
-    return SharedSchemas()
-
-
 class _Name(NamedTuple):
     """All that pypaimon asks of a field when it finds out which columns a file has."""
 
@@ -73,15 +67,9 @@ class _Name(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _names(columns: ColumnMapping) -> list[_Name]:
-    """The names of the columns of a file."""
+def names_of(columns: ColumnMapping) -> list[_Name]:
+    """The names of the columns of a file; files of a table mostly have the same."""
     return [_Name(name) for name in columns.names]
-
-
-def forget_schemas() -> None:
-    """Free what is kept of files that were opened."""
-    _names.cache_clear()
-    _schemas.cache_clear()
 
 
 class MosaicReader:
@@ -95,12 +83,12 @@ class MosaicReader:
 
     @staticmethod
     def from_input_file(read_at_fn: Callable[[int, int], Any], file_length: int) -> MosaicReader:
-        return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), _schemas()))
+        return MosaicReader(smalti.MosaicFile(smalti.ReadAt(read_at_fn, file_length), PROCESS_SCHEMAS))
 
     @property
     def schema(self) -> list[_Name]:
         """The names only, because building 10,000 fields takes long."""
-        return _names(self._file.columns)
+        return names_of(self._file.columns)
 
     @property
     def num_row_groups(self) -> int:
@@ -117,16 +105,14 @@ class MosaicReader:
         return kept
 
     def read_row_group(self, rg_index: int) -> pa.RecordBatch:
-        if self._rows is not None:
+        if self._rows is None:
+            # Not by `iter_batches`, which cuts a large row group and has no batch for one without rows.
+            table = self._file.read(self._columns, row_groups=[rg_index])
+        else:
             start = self._file._row_starts[rg_index]
             wanted = [start + row for row in self._rows[rg_index].to_pylist()] if rg_index in self._rows else []
             table = self._file.take(wanted, self._columns).combine_chunks()
-            return table.to_batches()[0] if wanted else empty_batch(table.schema)
-        # Not by `iter_batches`, which cuts a large row group and has no batch for one without rows.
-        table = self._file.read(self._columns, row_groups=[rg_index])
-        for batch in arrow_batches(table):
-            return batch
-        return pa.RecordBatch.from_arrays([pa.array([], type_) for type_ in table.schema.types], schema=table.schema)
+        return next(arrow_batches(table), None) or empty_batch(table.schema)
 
     def row_group_num_rows(self, rg_index: int) -> int:
         return self._file.row_group(rg_index).num_rows

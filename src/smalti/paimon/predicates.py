@@ -53,22 +53,18 @@ def to_predicate(tree: t.Tree, builder: PredicateBuilder, types: pa.Schema) -> P
             literals = _literals(column, values, types)
             return builder.is_in(column, literals) if literals else None
         case t.MatchString(column, op, text):
-            is_text = _is_column(column, types) and pt.is_string(types.field(column).type)
+            is_text = column in types.names and pt.is_string(types.field(column).type)
             return getattr(builder, _TEXT_MATCHES[op])(column, text) if is_text else None
         case t.IsNull(column, False):
-            return builder.is_null(column) if _is_column(column, types) else None
+            return builder.is_null(column) if column in types.names else None
         case t.Not(t.IsNull(column, False)):
-            return builder.is_not_null(column) if _is_column(column, types) else None
+            return builder.is_not_null(column) if column in types.names else None
     return None
-
-
-def _is_column(name: str, types: pa.Schema) -> bool:
-    return bool(types.get_field_index(name) >= 0)
 
 
 def _literals(column: str, values: pa.Array, types: pa.Schema) -> list[Any] | None:
     """Values as Python objects, in the type of the column; None if comparing them could give another result."""
-    if not _is_column(column, types) or not 0 < len(values) <= _MOST_VALUES or values.null_count:
+    if column not in types.names or not 0 < len(values) <= _MOST_VALUES or values.null_count:
         return None
     type_ = types.field(column).type
     if not (pt.is_integer(type_) or pt.is_string(type_) or pt.is_date32(type_) or pt.is_decimal(type_)):

@@ -23,7 +23,7 @@ from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import adapt_batch
-from smalti.logical.mapping import SharedSchemas
+from smalti.logical.mapping import PROCESS_SCHEMAS
 from smalti.logical.widen import widen
 from smalti.mosaic.rows import RowIndex, Rows, split_rows
 from smalti.paimon.engine import engine
@@ -105,7 +105,6 @@ class SplitReader:
     ) -> None:
         self._table = table
         self._readahead, self._memory_limit = readahead, memory_limit
-        self._shared = SharedSchemas()
         compared = () if filter_ is None else tuple(name for name in filter_.columns if name != row_index)
         #: The columns that are read of files, and of pypaimon.
         self._stored = table.schema_of([*output.names, *compared])
@@ -206,7 +205,7 @@ class SplitReader:
         """The rows of files, with files and row groups read ahead."""
 
         def open_piece(piece: Piece) -> MosaicFile:
-            return MosaicFile(self._table.open(piece.file.path), self._shared, memory_limit=self._memory_limit)
+            return MosaicFile(self._table.open(piece.file.path), PROCESS_SCHEMAS, memory_limit=self._memory_limit)
 
         limits = self._readahead, self._memory_limit
         unit_bytes = sum(file.num_bytes for file in files) // max(1, len(files))

@@ -178,8 +178,8 @@ def write(
         those of the partitions that `data` has rows for, as Paimon's option ``dynamic-partition-overwrite`` says.
     partition : mapping, optional
         Values of partition columns.
-    storage_options : mapping, optional
-        Credentials and endpoints for a URI; see `smalti.io.locations.locate`.
+    storage_options
+        As in `smalti.paimon.dataset`.
 
     Returns
     -------

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import re
-import shutil
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from posixpath import dirname
 
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError, UnsupportedFeatureError
-from smalti.io import Location, open_sink, write_whole
-from smalti.io.locations import Entry, sync_directory
-from smalti.io.sinks import COPY_BYTES, keep_access
+from smalti.io import Location, write_whole
+from smalti.io.locations import Entry
+from smalti.io.sinks import keep_access
 from smalti.table.names import JOBS, KEPT, STREAMS, new_token
 from smalti.table.records import (
     Addition,
@@ -30,6 +29,7 @@ from smalti.table.records import (
     record_name,
     record_number,
 )
+from smalti.table.steps import TableDirectory
 
 #: How many files are moved or copied at once: on a disk, and on an object store, where each is a request.
 _PARALLEL, _PARALLEL_COPIES = 8, 64
@@ -58,31 +58,15 @@ def staged_error(path: str) -> ConflictError:
     )
 
 
-class CommitLog:
+class CommitLog(TableDirectory):
     """The records of the table whose directory is `root`. Paths are relative to that directory."""
 
     def __init__(self, root: Location) -> None:
-        self._root = Location(root.filesystem, root.path.rstrip("/"))
+        super().__init__(root)
         #: All records that were read. A record never changes, but after a transient one its name may be used again.
         self._records: dict[Entry, Commit | Checkpoint] = {}
         #: The directory of jobs when it was last listed, by name.
         self._listed: dict[str, Entry] | None = None
-
-    def path(self, relative: str) -> str:
-        return f"{self._root.path}/{relative}"
-
-    def _location(self, relative: str) -> Location:
-        return Location(self._root.filesystem, self.path(relative))
-
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether several processes may write at the same time, because the file system creates files exclusively."""
-        return self._root.is_local or self._root.stores is not None
-
-    @property
-    def copies(self) -> bool:
-        """Whether files are moved by copies, of which one may still be under way when everybody else is done."""
-        return not self._root.is_local
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -108,9 +92,6 @@ class CommitLog:
         self._listed = {entry.name: entry for entry in self.entries(JOBS)}
         numbers = [(record_number(entry.name), entry) for entry in self._listed.values() if entry.is_file]
         return sorted((number, entry) for number, entry in numbers if number is not None)
-
-    def entries(self, directory: str, *, recursive: bool = False) -> Sequence[Entry]:
-        return Location(self._root.filesystem, self.path(directory).rstrip("/")).entries(recursive=recursive)
 
     def _find(self, name: str) -> Entry | None:
         """Return an entry of the directory of jobs, as this log has last listed it."""
@@ -144,15 +125,6 @@ class CommitLog:
                 streams[stream] = max(int(entry.name), streams.get(stream, -1))
         return replace(checkpoint, streams=streams)
 
-    def files(self, paths: Sequence[str]) -> dict[str, Entry]:
-        """Find the files at some paths; on an object store one listing finds many."""
-        if self._root.stores is None or len(paths) < 2:
-            entries: Iterable[Entry] = self._root.infos([self.path(path) for path in paths])
-        else:
-            entries = self.entries(os.path.commonpath(map(_parent, paths)), recursive=True)
-        start = len(self.path(""))
-        return {entry.path[start:]: entry for entry in entries if entry.is_file}
-
     def refuse_pending(self) -> None:
         """Raise if a commit is pending and the file system cannot tell whether its process is still at work on it."""
         if not self.is_exclusive and (pending := self.state().pending):
@@ -161,15 +133,6 @@ class CommitLog:
                 "running, finish the commit with smalti.jobs.recover",
                 path=self.path(f"{JOBS}/{pending[0].record}"),
             )
-
-    def check_links(self, directories: Iterable[str]) -> None:
-        """Raise if a symbolic link leads from one of these directories out of the table."""
-        if not self._root.is_local:
-            return
-        root = os.path.realpath(self._root.path or "/")
-        for directory in sorted(directories):
-            if not PurePosixPath(os.path.realpath(self.path(directory))).is_relative_to(root):
-                raise MosaicError("a commit leads out of its table, through a symbolic link", path=self.path(directory))
 
     # --- publishing -------------------------------------------------------------------------------------------------
 
@@ -183,8 +146,8 @@ class CommitLog:
         data, record = commit.to_json(), self._location(f"{JOBS}/{commit.record}")
         parse_record(data, record.path, commit.number)
         self.check_links(commit.directories)
-        self._make_directories({_parent(each.final) for each in commit.add})
-        self._sync(_parent(each.staged) for each in commit.add)
+        self._make_directories({dirname(each.final) for each in commit.add})
+        self._sync(dirname(each.staged) for each in commit.add)
         try:
             is_created = self._create(record, data)
         except OSError:
@@ -304,12 +267,12 @@ class CommitLog:
 
     def _carry_out(self, commit: Commit) -> None:
         self.check_links(commit.directories)
-        self._make_directories({_parent(each.final) for each in commit.add})
+        self._make_directories({dirname(each.final) for each in commit.add})
         with ThreadPoolExecutor(_PARALLEL if self._root.is_local else _PARALLEL_COPIES) as pool:
             list(pool.map(lambda addition: self._add(commit, addition), commit.add))
             failed = self._remove(commit, pool)
         # The names must be on disk before the checkpoint says that they are.
-        self._sync({_parent(each.final) for each in commit.add} | {_parent(each.path) for each in commit.remove})
+        self._sync({dirname(each.final) for each in commit.add} | {dirname(each.path) for each in commit.remove})
         # A later run of the same job stages files only when this commit is finished. So if it is still pending after
         # the listing, the listed files are of this commit.
         directories = [f"{JOBS}/{job}" for job in commit.jobs]
@@ -377,11 +340,11 @@ class CommitLog:
         for directory in directories:
             if not any(path.startswith(f"{directory}/") for path in pending):
                 failed |= self._delete_staged(directory)
-                self._delete_if_empty(_parent(directory))
+                self._delete_if_empty(dirname(directory))
         self._delete_if_empty(JOBS)
         return failed
 
-    # --- single steps -----------------------------------------------------------------------------------------------
+    # --- parts of a commit --------------------------------------------------------------------------------------------
 
     def _is_pending(self, commit: Commit) -> bool:
         """Return whether the record of a commit is there and no other follows it; the record is not read for this."""
@@ -409,17 +372,6 @@ class CommitLog:
                     found=self.path(f"{JOBS}/{commit.record}"),
                 ) from None
 
-    def _copy(self, staged: str, final: str) -> None:
-        """Copy a file through this machine; a copy that fails leaves the file that was at `final` before."""
-        sink = open_sink(self.path(final), self._root.filesystem)
-        try:
-            with self._root.filesystem.open_input_stream(self.path(staged), compression=None) as source:
-                shutil.copyfileobj(source, sink, COPY_BYTES)
-            sink.commit()
-        except BaseException:
-            sink.abort()
-            raise
-
     def _remove(self, commit: Commit, pool: ThreadPoolExecutor) -> dict[str, OSError]:
         """Delete the files that a commit removes, or move them to where they are kept. Return those that stay."""
         found = self.files([each.path for each in commit.remove if each.id is not None])
@@ -427,7 +379,7 @@ class CommitLog:
         paths = [each.path for each in commit.remove if each.is_at(ids.get(each.path))]
         failed: dict[str, OSError] = {}
         if commit.kept is not None:
-            self._make_directories({f"{commit.kept}/{_parent(path)}".rstrip("/") for path in paths})
+            self._make_directories({f"{commit.kept}/{dirname(path)}".rstrip("/") for path in paths})
             errors = pool.map(lambda path: self._keep(path, f"{commit.kept}/{path}"), paths)
             failed = {path: error for path, error in zip(paths, errors, strict=True) if error is not None}
             paths = [path for path in paths if path not in failed] if self._root.stores is not None else []
@@ -441,69 +393,3 @@ class CommitLog:
             # If the file has gone, another process that carries out the same commit was faster.
             return error if self._location(path).is_file() else None
         return None
-
-    def _move(self, source: str, target: str) -> None:
-        """Move a file, on an object store by a copy, after which both are there."""
-        if self._root.stores is not None:
-            self._root.stores.copy_file(self.path(source), self.path(target))
-        else:
-            self._root.filesystem.move(self.path(source), self.path(target))
-
-    def _make_directories(self, directories: Iterable[str]) -> None:
-        """Make directories on a disk, and raise if no file can be put there."""
-        if self._root.stores is not None:
-            return
-        for directory in sorted(directories):
-            self._root.filesystem.create_dir(self.path(directory), recursive=True)
-            if self._root.is_local and not os.access(self.path(directory), os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, "Permission denied", self.path(directory))
-
-    def _sync(self, directories: Iterable[str]) -> None:
-        """Flush the names in these directories to disk, and the names of the directories above them."""
-        if self._root.is_local:
-            paths = [PurePosixPath(path) for path in directories]
-            for directory in sorted({above for path in paths for above in (path, *path.parents)}, reverse=True):
-                sync_directory(Path(self.path(str(directory))))
-
-    def _delete(self, relatives: Sequence[str]) -> dict[str, OSError]:
-        failed = self._root.delete_files([self.path(relative) for relative in relatives])
-        start = len(self.path(""))
-        return {path[start:]: error for path, error in failed.items()}
-
-    def _staged_entries(self, directory: str) -> Sequence[Entry]:
-        """List a directory of a job for `_delete_staged`. A link in its place leads to files that are not ours."""
-        return [] if self._is_link(directory) else self.entries(directory, recursive=not self._root.is_local)
-
-    def _is_link(self, directory: str) -> bool:
-        return self._root.is_local and Path(self.path(directory)).is_symlink()
-
-    def _delete_staged(self, directory: str, listed: Sequence[Entry] | None = None) -> dict[str, OSError]:
-        """Delete the entries of a directory, and the directory if it is empty then. Return files that stay.
-
-        Links are deleted, and not what they lead to. Files that a task still writes there, because it has outlived its
-        job, stay out of sight until `clean` removes them.
-        """
-        entries = self._staged_entries(directory) if listed is None else listed
-        failed = self._root.delete_files([entry.path for entry in entries if not entry.is_directory])
-        for entry in entries if self._root.stores is None else ():
-            with contextlib.suppress(OSError):
-                local = Path(entry.path)
-                if self._root.is_local and local.is_symlink():
-                    local.unlink()
-                elif entry.is_directory:
-                    self._root.filesystem.delete_dir(entry.path)
-        self._delete_if_empty(directory)
-        return failed
-
-    def _delete_if_empty(self, directory: str) -> None:
-        if self._root.is_local:
-            local = Path(self.path(directory))
-            with contextlib.suppress(OSError):
-                local.unlink() if local.is_symlink() else local.rmdir()
-        elif self._root.stores is None and not self.entries(directory):
-            with contextlib.suppress(OSError):
-                self._root.filesystem.delete_dir(self.path(directory))
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
