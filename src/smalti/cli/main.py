@@ -19,7 +19,10 @@ from types import ModuleType
 from typing import NoReturn
 
 import smalti
+from smalti.cli.arguments import byte_count, key_value
 from smalti.cli.commands import COMMANDS, Command
+from smalti.cli.render.text import RED, painted, printable
+from smalti.errors import suggestion, without_secrets
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -38,8 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except (Exception, KeyboardInterrupt) as error:
         if "--debug" in arguments:
-            from smalti.cli.render.text import printable
-
             for line in "".join(traceback.format_exception(error)).split("\n"):
                 print(printable(line), file=sys.stderr)
             return 1
@@ -50,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
-        from smalti.cli.render.text import RED, painted
         from smalti.cli.screen import wants_colour
 
         label = painted("error:", RED) if wants_colour(sys.stderr.isatty()) else "error:"
@@ -60,9 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def one_line(error: BaseException) -> str:
     """The message of an error, in one line."""
-    from smalti.cli.render.text import printable
-    from smalti.errors import without_secrets
-
     is_arrows = type(error).__module__.partition(".")[0] == "pyarrow"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
@@ -80,8 +77,6 @@ def _run(argv: list[str]) -> int:
     named = next((argument for argument in argv if not argument.startswith("-")), None)
     parser = build_parser(only=named or "")
     if named is not None and named not in COMMANDS:
-        from smalti.errors import suggestion
-
         parser.error(f"no command {named!r}{suggestion(named, COMMANDS) or '; smalti --help lists them'}")
     options, unknown = parser.parse_known_args(argv)
     if unknown:
@@ -106,8 +101,6 @@ def _run(argv: list[str]) -> int:
 
 def _refuse_unknown(unknown: list[str], parser: argparse.ArgumentParser) -> NoReturn:
     """Show the usage of the command, and the options that are close to what was typed."""
-    from smalti.errors import suggestion
-
     flag = next((argument for argument in unknown if argument.startswith("-")), None)
     if flag is None:
         parser.error(f"unexpected argument {unknown[0]!r}")
@@ -144,8 +137,6 @@ def build_parser(only: str | None = None) -> _Parser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
-            from smalti.cli.arguments import byte_count, key_value
-
             about = "memory that reading may take, such as 2G (default: 1,152 MiB plus 256 times the size of a file)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             about = (
@@ -172,6 +163,4 @@ class _Parser(argparse.ArgumentParser):
     commands: Mapping[str, argparse.ArgumentParser]
 
     def error(self, message: str) -> NoReturn:
-        from smalti.cli.render.text import printable
-
         super().error(printable(message))
