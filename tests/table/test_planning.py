@@ -12,19 +12,9 @@ from smalti.format.statistics import ColumnStatistics
 from smalti.predicate.tree import Compare, Tree
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile
-from smalti.table.planning import (
-    by_row_group,
-    cut_files,
-    first_pieces,
-    matching_files,
-    matching_row_groups,
-    parse_filter,
-    partition_pruner,
-    plan_read,
-    rows_of,
-)
+from smalti.table.planning import matching_files, matching_row_groups, parse_filter, partition_pruner, plan_read
 from smalti.table.snapshot import FileFacts
-from smalti.table.splits import Piece
+from smalti.table.splits import Piece, by_row_group, cut_files, first_pieces, rows_of
 
 DAYS = [FoundFile(f"day={day}/a", 10, {"day": day}) for day in ("1", "2", "3")]
 DAY = pa.field("day", pa.int64())

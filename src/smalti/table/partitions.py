@@ -197,11 +197,8 @@ def by_directory(
         directory = partition_directory(
             [(name, groups[key][group].as_py()) for name, key in zip(names, keys, strict=True)]
         )
-        if groups.num_rows == 1:
-            yield directory, rest
-            return
         # Rows of each partition are taken by themselves, so that its memory does not depend on when others are written.
-        yield directory, take_batch(rest, groups["row_list"][group].values)
+        yield directory, rest if groups.num_rows == 1 else take_batch(rest, groups["row_list"][group].values)
 
 
 def _texts(array: pa.Array) -> pa.Array:

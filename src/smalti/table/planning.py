@@ -6,8 +6,8 @@ This is the only place that rules out files. Row groups are ruled out by the sta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate, compress
+from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile
 from smalti.table.partitions import infer_type, partition_value
 from smalti.table.snapshot import FileFacts
-from smalti.table.splits import Piece, cut
+from smalti.table.splits import Piece
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -215,53 +215,6 @@ def numbered_pieces(
         for index, file in enumerate(every)
         if id(file) in read and index in wanted
     ]
-
-
-# --- pieces of files ------------------------------------------------------------------------------------------------
-
-
-def cut_files(
-    files: Sequence[FoundFile],
-    facts: Mapping[str, FileFacts],
-    row_groups: Mapping[str, Sequence[int] | None],
-    limit: int,
-) -> list[Piece]:
-    """Pieces of about `limit` bytes, of the row groups that `matching_row_groups` has left."""
-    pieces = []
-    for file in files:
-        known, kept = facts.get(file.path), row_groups[file.path]
-        if known is None or kept is None or (file.size <= limit and len(kept) == len(known.rows)):
-            pieces.append(Piece.whole(file))
-        else:
-            pieces += cut(file, known.group_bytes, limit, row_groups=kept)
-    return pieces
-
-
-def rows_of(piece: Piece, facts: Mapping[str, FileFacts]) -> int | None:
-    """How many rows a piece has, if the index of its file was read."""
-    known = facts.get(piece.file.path)
-    if known is None:
-        return None
-    return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
-
-
-def first_pieces(pieces: Sequence[Piece], facts: Mapping[str, FileFacts], limit: int) -> list[Piece]:
-    """The first pieces that together have `limit` rows, as far as it is known how many they have."""
-    before = accumulate((rows_of(piece, facts) or 0 for piece in pieces), initial=0)
-    return [piece for piece, rows in zip(pieces, before, strict=False) if rows < limit]
-
-
-def by_row_group(pieces: Sequence[Piece], facts: Mapping[str, FileFacts]) -> list[Piece]:
-    """A piece for each row group of pieces, as far as these are known."""
-    found = []
-    for piece in pieces:
-        known = facts.get(piece.file.path)
-        if known is None:
-            found.append(piece)
-            continue
-        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
-        found += [replace(piece, row_groups=(each,), num_bytes=piece.num_bytes // len(groups)) for each in groups]
-    return found
 
 
 # --- filters over the columns of a table ----------------------------------------------------------------------------

@@ -5,12 +5,17 @@ A piece is a file or some of its row groups. Spark's scans and the jobs plan wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from smalti.mosaic.rows import Rows
 from smalti.sizes import MIN_SPLIT_BYTES
 from smalti.table.listing import FoundFile
+
+if TYPE_CHECKING:
+    from smalti.table.snapshot import FileFacts
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,50 @@ def cut(
     groups = range(len(group_bytes)) if row_groups is None else row_groups
     runs = [tuple(groups[index] for index in run) for run in pack([group_bytes[group] for group in groups], limit)]
     return [Piece(file, sum(group_bytes[group] for group in run), run, format) for run in runs]
+
+
+def cut_files(
+    files: Sequence[FoundFile],
+    facts: Mapping[str, FileFacts],
+    row_groups: Mapping[str, Sequence[int] | None],
+    limit: int,
+) -> list[Piece]:
+    """Pieces of about `limit` bytes, of the row groups that `matching_row_groups` has left."""
+    pieces = []
+    for file in files:
+        known, kept = facts.get(file.path), row_groups[file.path]
+        if known is None or kept is None or (file.size <= limit and len(kept) == len(known.rows)):
+            pieces.append(Piece.whole(file))
+        else:
+            pieces += cut(file, known.group_bytes, limit, row_groups=kept)
+    return pieces
+
+
+def rows_of(piece: Piece, facts: Mapping[str, FileFacts]) -> int | None:
+    """How many rows a piece has, if the index of its file was read."""
+    known = facts.get(piece.file.path)
+    if known is None:
+        return None
+    return sum(known.rows if piece.row_groups is None else (known.rows[group] for group in piece.row_groups))
+
+
+def first_pieces(pieces: Sequence[Piece], facts: Mapping[str, FileFacts], limit: int) -> list[Piece]:
+    """The first pieces that together have `limit` rows, as far as it is known how many they have."""
+    before = accumulate((rows_of(piece, facts) or 0 for piece in pieces), initial=0)
+    return [piece for piece, rows in zip(pieces, before, strict=False) if rows < limit]
+
+
+def by_row_group(pieces: Sequence[Piece], facts: Mapping[str, FileFacts]) -> list[Piece]:
+    """A piece for each row group of pieces, as far as these are known."""
+    found = []
+    for piece in pieces:
+        known = facts.get(piece.file.path)
+        if known is None:
+            found.append(piece)
+            continue
+        groups = range(len(known.rows)) if piece.row_groups is None else piece.row_groups
+        found += [replace(piece, row_groups=(each,), num_bytes=piece.num_bytes // len(groups)) for each in groups]
+    return found
 
 
 def fit_split_bytes(total: int, slots: int, limit: int) -> int:

@@ -29,9 +29,8 @@ from smalti.spark.options import ReadOptions
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
-from smalti.table.planning import by_row_group, cut_files, first_pieces, rows_of
 from smalti.table.snapshot import FileFacts, Snapshot
-from smalti.table.splits import Piece, pack
+from smalti.table.splits import Piece, by_row_group, cut_files, first_pieces, pack, rows_of
 
 if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
