@@ -151,7 +151,8 @@ def test_the_same_job_twice_at_once_stages_its_data_twice(tmp_path: Path, monkey
     root, data = tmp_path / "t", tmp_path / "new.parquet"
     write_files(root, pa.table({"id": [1, 2]}))
     pq.write_table(pa.table({"x": [3, 4]}), data)
-    real, places = change_data.Spool._stage, []
+    monkeypatch.setattr(change_data, "CHUNK_BYTES", 0)
+    real, places, rewrite_file = change_data.Spool._stage, [], change_task.rewrite_file
 
     def stage(self: Any, rows: pa.Table) -> Any:
         staged = real(self, rows)
@@ -160,7 +161,7 @@ def test_the_same_job_twice_at_once_stages_its_data_twice(tmp_path: Path, monkey
             monkeypatch.setattr(change_task, "rewrite_file", stopped)
             with pytest.raises(smalti.SchemaError, match="stopped"):  # Another run, when its data is staged.
                 jobs.add_columns(root, data)
-            monkeypatch.undo()
+            monkeypatch.setattr(change_task, "rewrite_file", rewrite_file)
         return staged
 
     def stopped(*_: Any, **__: Any) -> Any:

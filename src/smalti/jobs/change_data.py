@@ -60,28 +60,63 @@ class Chunk:
 
 
 class Spool:
-    """Gathers batches into chunks; `directory` is where those are staged that do not stay in memory."""
+    """Gathers rows into chunks. Up to `limit` bytes of them stay in memory; the others are staged in `directory`."""
 
-    def __init__(self, directory: Location, schema: pa.Schema) -> None:
+    def __init__(self, directory: Location, schema: pa.Schema, limit: int | None = None) -> None:
         self._directory = directory
         self._schema = schema
+        self._limit = CHUNK_BYTES if limit is None else limit
         self._batches: list[pa.RecordBatch] = []
-        self._held = self._start = 0
+        self._held = self._kept = self._start = 0
         #: The same job may run twice at once, and a file that is mapped to memory may not be written again.
         self._token = new_token()
-        self.chunks: list[Chunk] = []
+        self._chunks: list[Chunk] = []
 
-    def add(self, batch: pa.RecordBatch) -> int:
-        """Add to the present chunk; return the bytes that it has."""
+    def gather(self, batches: Iterable[pa.RecordBatch]) -> tuple[Chunk, ...]:
+        """All batches in chunks of about `CHUNK_BYTES`, or of what may stay in memory; one at least."""
+        for batch in batches:
+            self._add(batch)
+            if self._held >= max(CHUNK_BYTES, self._limit):
+                self._cut()
+        if self._batches or not self._chunks:
+            self._cut()
+        return tuple(self._chunks)
+
+    def gather_by_files(self, batches: Iterator[pa.RecordBatch], rows: Sequence[int]) -> tuple[Chunk, ...]:
+        """A chunk for each file of a table; `rows` has the number of rows of each file.
+
+        Raises
+        ------
+        SchemaError
+            If the data has more rows than the table, or fewer.
+        """
+        rest, given = empty_batch(self._schema), 0
+        for wanted in rows:
+            left = wanted
+            while left:
+                batch = rest if rest.num_rows else next(batches, None)
+                if batch is None:
+                    raise rows_differ(given, sum(rows))
+                part, rest = batch.slice(0, left), batch.slice(left)
+                self._add(part)
+                left -= part.num_rows
+                given += part.num_rows
+            self._cut()
+        more = rest.num_rows + sum(batch.num_rows for batch in batches)
+        if more:
+            raise rows_differ(given + more, sum(rows))
+        return tuple(self._chunks)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self._held += size_of(batch)
-        return self._held
 
-    def cut(self, *, in_memory: bool) -> None:
+    def _cut(self) -> None:
         """End a chunk."""
-        rows = pa.Table.from_batches(self._batches, self._schema)
-        staged = None if in_memory else self._stage(rows)
-        self.chunks.append(Chunk(self._start, rows.num_rows, rows if in_memory else None, staged))
+        rows, is_kept = pa.Table.from_batches(self._batches, self._schema), self._kept + self._held <= self._limit
+        staged = None if is_kept else self._stage(rows)
+        self._chunks.append(Chunk(self._start, rows.num_rows, rows if is_kept else None, staged))
+        self._kept += self._held if is_kept else 0
         self._batches, self._held, self._start = [], 0, self._start + rows.num_rows
 
     def _stage(self, rows: pa.Table) -> Location:
@@ -89,60 +124,12 @@ class Spool:
             rows = rows.unify_dictionaries()  # An Arrow file has one dictionary for each column.
         except pa.ArrowException as error:
             raise SchemaError(f"dictionaries of the data cannot be put together ({error})") from None
-        location = self._directory.child(f"{self._token}-{len(self.chunks):05d}.arrow")
+        location = self._directory.child(f"{self._token}-{len(self._chunks):05d}.arrow")
         location.parent.make_directory()
         # Only the run that has written it reads the file, so half a file does no harm.
         with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, self._schema) as writer:
             writer.write_table(rows)
         return location
-
-
-def cut_in_chunks(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, directory: Location, *, in_memory: bool
-) -> list[Chunk]:
-    """All batches in chunks of about `CHUNK_BYTES`, one at least. A single chunk may stay in memory."""
-    spool, held = Spool(directory, schema), 0
-    for batch in batches:
-        held = spool.add(batch)
-        if held >= CHUNK_BYTES:
-            spool.cut(in_memory=False)
-            held = 0
-    if held or not spool.chunks:
-        spool.cut(in_memory=in_memory and not spool.chunks)
-    return spool.chunks
-
-
-def cut_by_files(
-    batches: Iterator[pa.RecordBatch],
-    schema: pa.Schema,
-    rows: Sequence[int],
-    directory: Location,
-    *,
-    in_memory: bool,
-) -> list[Chunk]:
-    """A chunk for each file of a table; `rows` has the number of rows of each file.
-
-    Raises
-    ------
-    SchemaError
-        If the data has more rows than the table, or fewer.
-    """
-    spool, rest, given = Spool(directory, schema), empty_batch(schema), 0
-    for wanted in rows:
-        left = wanted
-        while left:
-            batch = rest if rest.num_rows else next(batches, None)
-            if batch is None:
-                raise rows_differ(given, sum(rows))
-            part, rest = batch.slice(0, left), batch.slice(left)
-            spool.add(part)
-            left -= part.num_rows
-            given += part.num_rows
-        spool.cut(in_memory=in_memory)
-    more = rest.num_rows + sum(batch.num_rows for batch in batches)
-    if more:
-        raise rows_differ(given + more, sum(rows))
-    return spool.chunks
 
 
 def rows_differ(found: int, expected: int) -> SchemaError:

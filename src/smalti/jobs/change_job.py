@@ -30,7 +30,7 @@ from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
-from smalti.table.listing import FoundFile, Listing, list_files, list_table, read_again
+from smalti.table.listing import Listing, list_files, list_table, read_again
 from smalti.table.names import JOBS, new_token, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError
@@ -75,11 +75,6 @@ class OpenTable:
     executor: Executor
     staging: Staging
 
-    @property
-    def rows(self) -> list[int]:
-        """How many rows each file has."""
-        return [self.snapshot.counts[file.path] for file in self.snapshot.files]
-
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all files, then the partition columns that no file stores."""
@@ -111,16 +106,6 @@ class OpenTable:
     @property
     def is_single(self) -> bool:
         return self.target.is_file
-
-    @property
-    def data_directory(self) -> Location:
-        """Where data for the tasks is staged."""
-        return self.staging.directory.child("data")
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether tasks run in this process."""
-        return self.executor.name == "local"
 
 
 #: Makes the change, when the table is known.
@@ -272,7 +257,7 @@ class _Runner:
 
     def _change_files(self, settings: ChangeSettings, listing: Listing, done: Mapping[int, SplitResult]) -> None:
         """Run a task for each file that had none yet, and forget files that have gone."""
-        ids = {self._relative(listing, file): file for file in listing.files}
+        ids = {listing.relative(file): file for file in listing.files}
         for name in [name for name, id_ in self._seen.items() if name not in ids or id_.is_other(ids[name].id)]:
             if self._results[name].counts.get("files"):
                 raise ConflictError(
@@ -291,13 +276,9 @@ class _Runner:
         meter = Meter(self._blank.job, len(tasks), sum(task.num_bytes for task in tasks), self._progress)
         if done:
             meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
-        if not self._table.is_single:
-            settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
+        settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
         results = run_tasks(self._table.executor, partial(change_file, settings), tasks, meter, done)
         self._results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
-
-    def _relative(self, listing: Listing, file: FoundFile) -> str:
-        return self._table.target.location.name if self._table.is_single else listing.relative(file)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

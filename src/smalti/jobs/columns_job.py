@@ -165,8 +165,8 @@ def _inputs(columns: Sequence[str] | None, opened: OpenTable) -> tuple[str, ...]
 def _sample(function: ColumnFunction, columns: Sequence[str] | None, opened: OpenTable) -> pa.Schema:
     """The columns that a function makes of the first rows."""
     inputs = _inputs(columns, opened)
-    for file, rows in zip(opened.snapshot.files, opened.rows, strict=True):
-        if rows:
+    for file in opened.snapshot.files:
+        if opened.snapshot.counts[file.path]:
             with opened.snapshot.open(file) as found:
                 view = TableFile(found, opened.schema, constants_of(file.partition))
                 group = next(group for group in view.groups if view.num_rows(group))

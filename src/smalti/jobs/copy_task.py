@@ -20,7 +20,7 @@ from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, conten
 from smalti.jobs.formats.selecting import open_reader
 from smalti.jobs.formats.text import scan_types
 from smalti.jobs.formats.writers import FileWriter, with_statistics
-from smalti.jobs.planning import Output, Split
+from smalti.jobs.planning import Output, Split, copied_share, plan_row_groups
 from smalti.jobs.rewrite_task import RowGroupCopy, StoredGroup, stored_groups
 from smalti.jobs.sorting import check_sort_keys, sorted_batches
 from smalti.jobs.staging import Staging
@@ -218,10 +218,12 @@ class _OutputReader:
         """The row groups, if they can be copied; None if batches must be read."""
         if self._groups is None:
             return None
-        opened = cast("Callable[[Piece], MosaicReader]", self.opened)
-        merges = self._settings.merges
-        copy = RowGroupCopy(self._groups, self.schema, opened, merges=merges, roll_bytes=roll_bytes)
-        return copy if copy.is_worthwhile else None
+        sizes = [group.num_bytes for group in self._groups]
+        plan = plan_row_groups(sizes, merges=self._settings.merges, roll_bytes=roll_bytes)
+        if copied_share(sizes, plan) < 0.5:
+            return None  # So little is copied that the layout of the old files is not worth keeping.
+        files = [[[self._groups[index] for index in run] for run in runs] for runs in plan]
+        return RowGroupCopy(self.schema, cast("Callable[[Piece], MosaicReader]", self.opened), files or [[]])
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the unified schema, with the bytes that were read for them."""
@@ -290,13 +292,13 @@ class _OutputWriter:
     def copy_all(self, copy: RowGroupCopy, reader: _OutputReader, report: Report) -> None:
         """Write files whose row groups are copied. Damage is looked for if what is damaged can be left out."""
         options, verify = self._settings.options, self._settings.skip_errors
-        for sources in copy.files(report):
+        for file in copy.files:
             location = self._staged_location()
             try:
                 done = rewrite_file(
                     location.path,
                     reader.schema,
-                    sources,
+                    copy.sources(file, report),
                     options=options,
                     verify=verify,
                     filesystem=location.filesystem,

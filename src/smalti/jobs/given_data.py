@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.io.locations import chosen
-from smalti.jobs.change_data import Chunk, KeyedRows, cut_by_files, cut_in_chunks
+from smalti.jobs.change_data import Chunk, KeyedRows, Spool
 from smalti.jobs.change_job import OpenTable, RunValues
 from smalti.jobs.formats.registry import format_of_source
 from smalti.jobs.formats.tables import FormatTable
@@ -63,21 +64,21 @@ class GivenData:
         for batch in arrow_batches(self.source):
             yield batch.select(names)
 
+    def _spool(self, table: OpenTable) -> Spool:
+        """Makes chunks for the tasks. Those on other machines read staged ones."""
+        is_in_memory = isinstance(self.source, (pa.Table, pa.RecordBatch))
+        limit = 0 if table.executor.name != "local" else sys.maxsize if is_in_memory else None
+        return Spool(table.staging.directory.child("data"), self.schema, limit)
+
     def by_files(self, table: OpenTable) -> tuple[Chunk, ...]:
         """A chunk for each file of a table, if there are as many rows."""
-        in_memory = table.in_memory and isinstance(self.source, (pa.Table, pa.RecordBatch))
-        directory = table.data_directory
-        return tuple(cut_by_files(self._batches(), self.schema, table.rows, directory, in_memory=in_memory))
+        rows = [table.snapshot.counts[file.path] for file in table.snapshot.files]
+        return self._spool(table).gather_by_files(self._batches(), rows)
 
     def by_keys(self, table: OpenTable, on: Sequence[str]) -> tuple[KeyedRows, int]:
         """The rows, to be found by key columns, and how many of them have a null key."""
         keys = check_keys(on, table.schema, self.schema)
-        if table.in_memory and isinstance(self.source, (pa.Table, pa.RecordBatch)):
-            whole = pa.Table.from_batches(list(self._batches()), self.schema)
-            chunks = [Chunk(0, whole.num_rows, whole)]
-        else:
-            chunks = cut_in_chunks(self._batches(), self.schema, table.data_directory, in_memory=table.in_memory)
-        rows = KeyedRows(tuple(chunks), keys)
+        rows = KeyedRows(self._spool(table).gather(self._batches()), keys)
         return rows, rows.check()
 
 
