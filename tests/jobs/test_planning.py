@@ -55,7 +55,7 @@ def test_plan_convert(files: list[tuple[str, int, tuple[int, ...]]], expected: l
 
 
 def test_single_target_is_never_cut() -> None:
-    splits = plan_convert([facts("a", 30, (10, 10, 10))], ["out"], split_bytes=8, cut_files=False)
+    splits = plan_convert([facts("a", 30)], ["out"], split_bytes=8)
     assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out", None, "out"),))]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TypedDict
 
@@ -163,16 +163,11 @@ def run_change(
     opened = OpenTable(target, listing, snapshot, executor, staging)
     report = ChangeReport(job, executor.name, target.location.path, dry_run=dry_run)
     runner = _Runner(report, opened, finish, progress, keep)
-    with runner.errors(is_resumable=request is not None):
-        try:
-            report = runner.run(prepare(opened), began)
-        except BaseException:
-            if dry_run or request is None:
-                runner.discard()
-            raise
-        if dry_run:
-            runner.discard()
-        return report
+    with runner.errors(is_resumable=request is not None and not dry_run):
+        report = runner.run(prepare(opened), began)
+    if dry_run:
+        runner.discard()
+    return report
 
 
 def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
@@ -201,46 +196,40 @@ def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
     return target, list_files(location, globs=False)
 
 
+@dataclass
 class _Runner:
     """Runs the tasks of one job and commits, again and again while other jobs add files."""
 
-    def __init__(
-        self,
-        blank: ChangeReport,
-        opened: OpenTable,
-        finish: Finish | None,
-        progress: Listener | None,
-        keep: float | None,
-    ) -> None:
-        #: Says which job this is; what was done is filled in.
-        self._blank = blank
-        self._table = opened
-        self._finish = finish
-        self._progress = progress
-        self._keep = keep
-        #: The files of the table that have got a task, with their ids from that time, and the results of the tasks.
-        self._seen: dict[str, FileId] = {}
-        self._results: dict[str, SplitResult] = {}
-        self._num_tasks = self._resumed = 0
+    #: Says which job this is; what was done is filled in.
+    blank: ChangeReport
+    table: OpenTable
+    finish: Finish | None
+    progress: Listener | None
+    keep: float | None
+    #: The files of the table that have got a task, with their ids from that time, and the results of the tasks.
+    seen: dict[str, FileId] = field(default_factory=dict)
+    results: dict[str, SplitResult] = field(default_factory=dict)
+    num_tasks: int = 0
+    resumed: int = 0
 
     def run(self, change: FileChange, began: float) -> ChangeReport:
-        table = self._table
+        table = self.table
         settings = ChangeSettings(
             table.listing.filesystem,
             table.staging,
             change,
             table.schema,
             None if table.executor.task_threads is None else WriterOptions(threads=table.executor.task_threads),
-            self._blank.dry_run,
+            self.blank.dry_run,
             table.is_single,
         )
         listing, conflict = table.listing, None
-        done = {} if self._blank.dry_run else table.staging.finished_splits().get(0, {})
+        done = {} if self.blank.dry_run else table.staging.finished_splits().get(0, {})
         for _ in range(_MAX_ROUNDS):
             self._change_files(settings, listing, done)
-            more = [] if self._finish is None else self._finish(table, settings, list(self._results.values()))
+            more = [] if self.finish is None else self.finish(table, settings, list(self.results.values()))
             report = self._report(more, began)
-            if self._blank.dry_run:
+            if self.blank.dry_run:
                 return report
             try:
                 self._commit(settings, report, more)
@@ -258,94 +247,96 @@ class _Runner:
     def _change_files(self, settings: ChangeSettings, listing: Listing, done: Mapping[int, SplitResult]) -> None:
         """Run a task for each file that had none yet, and forget files that have gone."""
         ids = {listing.relative(file): file for file in listing.files}
-        for name in [name for name, id_ in self._seen.items() if name not in ids or id_.is_other(ids[name].id)]:
-            if self._results[name].counts.get("files"):
+        for name in [name for name, id_ in self.seen.items() if name not in ids or id_.is_other(ids[name].id)]:
+            if self.results[name].counts.get("files"):
                 raise ConflictError(
                     "another job has replaced or removed a file that this one has changed; nothing was changed. "
                     "Run it again",
                     found=name,
                 )
-            del self._seen[name], self._results[name]
-        unseen = ((name, file) for name, file in ids.items() if name not in self._seen)
-        tasks = [FileTask(number, file, name) for number, (name, file) in enumerate(unseen, self._num_tasks)]
+            del self.seen[name], self.results[name]
+        unseen = ((name, file) for name, file in ids.items() if name not in self.seen)
+        tasks = [FileTask(number, file, name) for number, (name, file) in enumerate(unseen, self.num_tasks)]
         # A number never comes back, not even that of a file that is forgotten: what tasks stage is called after it.
-        self._num_tasks += len(tasks)
+        self.num_tasks += len(tasks)
         done = {number: result for number, result in done.items() if number < len(tasks)}
-        self._resumed += len(done)
-        self._seen |= {task.relative: task.file.id for task in tasks}
-        meter = Meter(self._blank.job, len(tasks), sum(task.num_bytes for task in tasks), self._progress)
+        self.resumed += len(done)
+        self.seen |= {task.relative: task.file.id for task in tasks}
+        meter = Meter(self.blank.job, len(tasks), sum(task.num_bytes for task in tasks), self.progress)
         if done:
             meter.add(0, sum(tasks[index].num_bytes for index in done), len(done))
         settings.staging.log.check_links({task.relative.rpartition("/")[0] for task in tasks})
-        results = run_tasks(self._table.executor, partial(change_file, settings), tasks, meter, done)
-        self._results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
+        results = run_tasks(self.table.executor, partial(change_file, settings), tasks, meter, done)
+        self.results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _report(self, more: Sequence[SplitResult], began: float) -> ChangeReport:
-        results = [*self._results.values(), *more]
+        results = [*self.results.values(), *more]
         return replace(
-            self._blank,
+            self.blank,
             **{name: sum(result.counts.get(name, 0) for result in results) for name in _COUNTS},
-            total_files=len(self._seen),
-            resumed_files=self._resumed,
+            total_files=len(self.seen),
+            resumed_files=self.resumed,
             seconds=time.monotonic() - began,
             peak_memory=max((result.peak_memory for result in results), default=0),
         )
 
     def _commit(self, settings: ChangeSettings, report: ChangeReport, more: Sequence[SplitResult]) -> None:
-        changed = {name: result for name, result in self._results.items() if result.counts.get("files")}
+        changed = {name: result for name, result in self.results.items() if result.counts.get("files")}
         staged = {file.staged: file.path for result in [*changed.values(), *more] for file in result.files}
-        if self._table.is_single:
+        if self.table.is_single:
             self._replace_file(changed, staged)
             return
         if not changed and not staged:
             self.discard()
             return
-        kept = [result.counts for name, result in self._results.items() if name not in changed]
-        if not staged and not any(
-            each["kept_rows"] or each["kept_columns"] == len(self._table.stored) for each in kept
-        ):
+        kept = [result.counts for name, result in self.results.items() if name not in changed]
+        if not staged and not any(each["kept_rows"] or each["kept_columns"] == len(self.table.stored) for each in kept):
             # All rows go. A file without rows keeps the columns of the table, unless one is there already.
-            staged = {file.path: min(changed) for file in stage_empty(self._table.plan_files())}
+            staged = {file.path: min(changed) for file in stage_empty(self.table.plan_files())}
         token = new_token()
-        replaced = {name: self._seen[name] for name in changed}
+        replaced = {name: self.seen[name] for name in changed}
         commit = replace(
-            self._table.target.change("change", replaced, self._keep),
-            seen=self._seen,
+            self.table.target.change("change", replaced, self.keep),
+            seen=self.seen,
             changes_columns=settings.change.changes_columns,
         )
         in_order = dict(sorted(staged.items(), key=lambda item: item[1]))
         names = unique_names(in_order, token, keeps_order=True)
-        commit.commit(self._table.staging.job_id, names, token, note=report.to_dict())
+        commit.commit(self.table.staging.job_id, names, token, note=report.to_dict())
 
     def _replace_file(self, changed: Mapping[str, SplitResult], staged: Mapping[str, str]) -> None:
         """Give the new file the name of the old one, in one step, if the old one is still what was read."""
         if not changed:
             self.discard()
             return
-        location = self._table.target.location
-        (seen,) = self._seen.values()
+        location = self.table.target.location
+        (seen,) = self.seen.values()
         found = list_files(location, globs=False).files[0].id
         if seen.is_other(found):
             raise ConflictError("the file was replaced while it was changed; nothing was changed. Run this job again")
-        self._table.target.put_file(self._table.staging, next(iter(staged)), "overwrite")
+        self.table.target.put_file(self.table.staging, next(iter(staged)), "overwrite")
 
     def discard(self) -> None:
         """Remove what was staged, unless a commit needs it. What cannot be removed is left to `clean`."""
-        staging = self._table.staging
+        staging = self.table.staging
         with suppress(OSError, MosaicError):
             staging.log.discard([f"{JOBS}/{staging.job_id}"], unless_pending=True)
 
     @contextmanager
     def errors(self, *, is_resumable: bool) -> Iterator[None]:
-        """Say which table an error is about, and what has become of the work."""
-        target = self._table.target
+        """Say which table an error is about, and what has become of the work, which is kept if it can be resumed."""
+        target = self.table.target
         try:
             yield
-        except (OSError, MosaicError) as error:
-            change = target.change("replace", self._seen)
-            target.explain(error, self._table.staging, change, is_resumable=is_resumable)
+        except BaseException as error:
+            if not is_resumable:
+                self.discard()
+            if not isinstance(error, (OSError, MosaicError)):
+                raise
+            change = target.change("replace", self.seen)
+            target.explain(error, self.table.staging, change, is_resumable=is_resumable)
             if isinstance(error, ReplacedError):
                 raise ConflictError(
                     "another job has replaced or removed a file of the table; nothing was changed. Run this job again",

@@ -190,9 +190,8 @@ def _plan(
         source_file(listing, file, found, count_groups=not goal.is_file and file.size > split_bytes)
         for file, (found, _) in zip(listing.files, formats, strict=True)
     ]
-    if goal.is_file:
-        name = goal.location.name
-        stem = name[: -len(goal.suffix)] if name.lower().endswith(goal.suffix) else name
-        return plan_convert(facts, [stem], split_bytes=split_bytes, roll_bytes=None, cut_files=False)
     names = stems(facts, [suffix for _, suffix in formats])
-    return plan_convert(facts, names, split_bytes=split_bytes, roll_bytes=roll_bytes)
+    if goal.is_file:  # It is not cut, because its row groups were not counted.
+        name = goal.location.name
+        names = [name[: -len(goal.suffix)] if name.lower().endswith(goal.suffix) else name]
+    return plan_convert(facts, names, split_bytes=split_bytes, roll_bytes=None if goal.is_file else roll_bytes)

@@ -106,12 +106,11 @@ def plan_convert(
     *,
     split_bytes: int = SPLIT_BYTES,
     roll_bytes: int | None = None,
-    cut_files: bool = True,
 ) -> list[Split]:
     """Every file becomes a file, but large ones are cut at row groups if they have any; small ones share a task."""
     outputs: list[Output] = []
     for file, stem in zip(files, names, strict=True):
-        pieces = file.pieces(split_bytes) if cut_files else [file.whole]
+        pieces = file.pieces(split_bytes)
         for number, piece in enumerate(pieces):
             numbered = stem if len(pieces) == 1 else f"{stem}-{number:05d}"
             outputs.append(Output((piece,), numbered, roll_bytes, stem))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -56,11 +56,25 @@ def with_statistics(options: WriterOptions, schema: pa.Schema, names: Iterable[s
 
 
 class LibraryWriter(Protocol):
-    """A writer of pyarrow that is open on a stream."""
+    """A writer of pyarrow that is open on a stream, or one like it."""
 
     def write(self, table: pa.Table, /) -> None: ...
 
     def close(self) -> None: ...
+
+
+class _Lines:
+    """Writes rows as lines of text to a stream."""
+
+    def __init__(self, stream: pa.NativeFile, lines_of: Callable[[list[pa.RecordBatch]], Iterator[str]]) -> None:
+        self._stream = stream
+        self._lines_of = lines_of
+
+    def write(self, table: pa.Table) -> None:
+        self._stream.write("".join(f"{line}\n" for line in self._lines_of(table.to_batches())).encode())
+
+    def close(self) -> None:
+        pass
 
 
 def _is_empty_struct(type_: Any) -> bool:
@@ -79,36 +93,27 @@ class StreamWriter:
     _LACKS: tuple[Callable[[Any], bool], ...] = ()
     #: Arrow bytes to gather before they are written; 0 writes batch by batch.
     _GATHER = 0
-    #: Whether values are written as the types that Mosaic would store them as, because the format has no others.
-    _PLAIN_TYPES = False
 
     def __init__(self, location: Location, schema: pa.Schema, options: WriterOptions) -> None:  # noqa: ARG002
         self._location = location
-        self._schema = pa.schema([plain_field(field) for field in schema]) if self._PLAIN_TYPES else self._held(schema)
-        self._check()
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_bytes = 0
-        self._stream = location.filesystem.open_output_stream(location.path, compression="detect")
-        #: None for a format that is written to the stream without a library.
-        self._writer: LibraryWriter | None = None
-        self._open()
-
-    def _check(self) -> None:
-        """Refuse types that the format cannot hold, with the name of the column, before a library meets them."""
-        for field in self._schema:
+        self._schema = self._held(schema)
+        for field in self._schema:  # Refused with the name of the column, before a library meets it.
             if any(contains_type(field.type, is_kind) for is_kind in self._LACKS):
                 reason = f"{self._TITLE} has no place for this type"
                 raise SchemaError(reason, column=field.name, found=str(field.type))
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+        self._stream = location.filesystem.open_output_stream(location.path, compression="detect")
+        self._writer = self._open()
 
     def _held(self, schema: pa.Schema) -> pa.Schema:
         """The schema that is written."""
         return schema
 
-    def _open(self) -> None:
-        """Set `_writer`, for a format that is written by a library."""
+    def _open(self) -> LibraryWriter:
+        raise NotImplementedError
 
     def _put(self, table: pa.Table) -> None:
-        assert self._writer is not None
         self._writer.write(table)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -130,15 +135,13 @@ class StreamWriter:
 
     def close(self) -> None:
         self._flush()
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
         self._stream.close()
         self._location.sync()
 
     def abort(self) -> None:
         with contextlib.suppress(pa.ArrowException, OSError):  # Some writers complain later if they are not closed.
-            if self._writer is not None:
-                self._writer.close()
+            self._writer.close()
         self._stream.close()
 
 
@@ -152,10 +155,11 @@ class ParquetFileWriter(StreamWriter):
         fields = [field.with_type(_without_dictionaries(field.type)) for field in schema]
         return pa.schema(fields).with_metadata(schema.metadata or {})
 
-    def _open(self) -> None:
+    def _open(self) -> LibraryWriter:
         import pyarrow.parquet as pq
 
-        self._writer = self._parquet = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+        self._parquet = pq.ParquetWriter(self._stream, self._schema, compression="zstd")
+        return self._parquet
 
     def _put(self, table: pa.Table) -> None:
         self._parquet.write_table(table, row_group_size=max(1, table.num_rows))
@@ -166,13 +170,15 @@ class OrcFileWriter(StreamWriter):
 
     _TITLE, _LACKS = "ORC", (has_negative_scale, pt.is_time)
     _GATHER = FOREIGN_GROUP_BYTES
-    _PLAIN_TYPES = True
     _wrote = False
 
-    def _open(self) -> None:
+    def _held(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([plain_field(field) for field in schema])
+
+    def _open(self) -> LibraryWriter:
         from pyarrow import orc
 
-        self._writer = orc.ORCWriter(self._stream, compression="ZSTD")
+        return orc.ORCWriter(self._stream, compression="ZSTD")
 
     def _put(self, table: pa.Table) -> None:
         super()._put(table)
@@ -187,35 +193,30 @@ class OrcFileWriter(StreamWriter):
 class ArrowFileWriter(StreamWriter):
     """Arrow IPC, file format."""
 
-    def _open(self) -> None:
-        self._writer = pa.ipc.new_file(self._stream, self._schema)
+    def _open(self) -> LibraryWriter:
+        return pa.ipc.new_file(self._stream, self._schema)
 
 
 class ArrowStreamWriter(StreamWriter):
     """Arrow IPC, stream format."""
 
-    def _open(self) -> None:
-        self._writer = pa.ipc.new_stream(self._stream, self._schema)
+    def _open(self) -> LibraryWriter:
+        return pa.ipc.new_stream(self._stream, self._schema)
 
 
 class JsonFileWriter(StreamWriter):
     """JSON lines; `smalti.jobs.formats.text_values` says what a value is written as."""
 
-    def _put(self, table: pa.Table) -> None:
-        self._write_lines(json_lines(table.to_batches()))
-
-    def _write_lines(self, lines: Iterable[str]) -> None:
-        self._stream.write("".join(f"{line}\n" for line in lines).encode())
+    def _open(self) -> LibraryWriter:
+        return _Lines(self._stream, json_lines)
 
 
-class CsvFileWriter(JsonFileWriter):
+class CsvFileWriter(StreamWriter):
     """CSV with a header; `smalti.jobs.formats.text_values` says what a value is written as."""
 
-    def _open(self) -> None:
-        self._write_lines([csv_header(self._schema.names)])
-
-    def _put(self, table: pa.Table) -> None:
-        self._write_lines(csv_lines(table.to_batches()))
+    def _open(self) -> LibraryWriter:
+        self._stream.write(f"{csv_header(self._schema.names)}\n".encode())
+        return _Lines(self._stream, csv_lines)
 
 
 def plain_field(field: pa.Field) -> pa.Field:
