@@ -261,13 +261,10 @@ class Scannable(ABC):
 
         Parameters
         ----------
-        columns, filters, batch_size, exact
+        columns, filters, schema, batch_size, exact
             As in `MosaicFile.read` and `MosaicFile.iter_batches`.
         progress : callable or bool, optional
             Called with a `smalti.jobs.Progress` after each row group. True draws a bar on stderr.
-        schema : pyarrow.Schema, optional
-            Read as these columns and types: columns that are missing are nulls, and values are cast, or refused if the
-            type cannot hold them. Filters are about the columns as they would be read without it.
         rows, with_row_index
             As in `MosaicFile.read`. In a table, rows are counted over all its files, in the order in which they are
             read, so that the number of rows of every file has to be known.

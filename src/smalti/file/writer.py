@@ -376,15 +376,10 @@ def write_table(
     ----------
     data : pyarrow.Table, RecordBatch, RecordBatchReader, or object with ``__arrow_c_stream__``
         Or an iterable of such objects with one schema, for example a generator of batches.
-    where : str, os.PathLike or binary file object
-    options : WriterOptions, optional
     schema : pyarrow.Schema, optional
         The schema of an iterable, by default that of its first batch.
-    filesystem : pyarrow.fs.FileSystem, fsspec file system or obstore store, optional
-    storage_options : mapping, optional
-        Credentials and endpoint for URIs; see `smalti.open`.
-    **option_values
-        Options by name, instead of `options`; see `WriterOptions`.
+    where, options, filesystem, storage_options, **option_values
+        As in `MosaicWriter`.
 
     Examples
     --------
