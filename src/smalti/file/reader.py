@@ -25,7 +25,7 @@ from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.columns import Columns
 from smalti.mosaic.rows import RowIndex, Rows, Taken, parse_rows, split_rows
-from smalti.mosaic.scan import Scanner, ScanPlan, plan_scan
+from smalti.mosaic.scan import GroupRead, Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import parse_schema, read_tail
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
@@ -276,17 +276,8 @@ class MosaicFile(Scannable):
         `deleted` has the numbers of rows that are left out, in ascending order, counted from the beginning of the file;
         so has `rows`, which are the rows that are read. With `row_index`, batches begin with this column.
         """
-        plan = self._plan(self._project(columns), filters, row_groups, rows, row_index)
-        return self._scanner.units(plan if deleted is None else self._without(plan, deleted), kept, batch_size, ahead)
-
-    def _without(self, plan: ScanPlan, deleted: Sequence[int]) -> ScanPlan:
-        """The plan without rows of the file that are deleted."""
-        starts, groups = self._row_starts, []
-        for read in plan.groups:
-            start, end = starts[read.row_group : read.row_group + 2]
-            inside = deleted[bisect_left(deleted, start) : bisect_left(deleted, end)]
-            groups.append(replace(read, deleted=[row - start for row in inside]))
-        return replace(plan, groups=tuple(groups))
+        plan = self._plan(self._project(columns), filters, row_groups, rows, row_index, deleted or ())
+        return self._scanner.units(plan, kept, batch_size, ahead)
 
     @cached_property
     def _row_starts(self) -> list[int]:
@@ -418,6 +409,7 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None = None,
         rows: Rows | None = None,
         row_index: RowIndex | None = None,
+        deleted: Sequence[int] = (),
     ) -> ScanPlan:
         if row_index is not None and self.columns.present([row_index.name]):
             raise row_index.taken_name(path=self._source.name)
@@ -428,18 +420,17 @@ class MosaicFile(Scannable):
             groups = named if wanted is None else [group for group in named if group in wanted]
         filter_ = None if filters is None else self.filter_plan(filters, row_index)
         plan = plan_scan(output.stored, groups, filter_, output.assemble)
-        if wanted is None and row_index is None:
+        if wanted is None and row_index is None and not deleted:
             return plan
         first = 0 if row_index is None else row_index.start
-        reads = (
-            replace(
-                read,
-                rows=None if wanted is None else wanted[read.row_group],
-                start=first + self._row_starts[read.row_group],
-            )
-            for read in plan.groups
-        )
-        return replace(plan, groups=tuple(reads), row_index=row_index)
+
+        def by_number(read: GroupRead) -> GroupRead:
+            start, end = self._row_starts[read.row_group : read.row_group + 2]
+            inside = deleted[bisect_left(deleted, start) : bisect_left(deleted, end)]
+            rows = None if wanted is None else wanted[read.row_group]
+            return replace(read, rows=rows, start=first + start, deleted=[row - start for row in inside])
+
+        return replace(plan, groups=tuple(map(by_number, plan.groups)), row_index=row_index)
 
     def filter_plan(self, filters: AnyFilter, row_index: RowIndex | None = None) -> FilterPlan:
         """What statistics tell about a filter for each row group."""
