@@ -20,7 +20,7 @@ from smalti.spark import types as spark_types
 from smalti.spark.driver import plan, questions
 from smalti.spark.driver.questions import answer
 from smalti.spark.options import parse_read_options
-from smalti.spark.task.read import Metrics, load_scan
+from smalti.spark.task.read import Metrics
 from tests.docs.test_imports import SOURCE, imports
 
 SCHEMA = StructType([StructField("x", LongType())])
@@ -149,7 +149,7 @@ def test_a_task_makes_one_file_system(table: str, filesystems: Callable[[], int]
     _, (scan, split) = plan_of(table, {"minpartitions": "1"})
     assert len(pickle.loads(split)) == 3
     filesystems()
-    batches = load_scan(scan).read(split, Metrics())
+    batches = pickle.loads(scan).read(split, Metrics())
     assert [value for _, batch in batches for value in batch["x"].to_pylist()] == ROWS
     assert filesystems() == 1
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
-from typing import TypeAlias
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from smalti._compat.arrow import columnless_batch
-from smalti._core.allowance import Allowance
 from smalti.mosaic.rows import RowIndex
 from smalti.table.splits import Piece
-
-Finish: TypeAlias = Callable[[pa.RecordBatch, Allowance], pa.RecordBatch]
 
 HIDDEN = "_metadata"
 #: The field that has the number of a row in its file, which only the reader of the file knows.
@@ -57,19 +52,6 @@ def stored_part(schema: pa.Schema) -> pa.Schema:
 def asks_row_numbers(schema: pa.Schema) -> bool:
     """Whether the hidden column of a schema has the numbers of rows."""
     return stored_part(schema) is not schema and schema.field(HIDDEN).type.get_field_index(ROW_INDEX) >= 0
-
-
-def with_numbers(finish: Finish) -> Finish:
-    """What becomes of batches that begin with row numbers: the numbers come last, behind the columns of the table."""
-
-    def finish_numbered(batch: pa.RecordBatch, held: Allowance) -> pa.RecordBatch:
-        numbers, rest = batch.column(0), batch.select(range(1, batch.num_columns))
-        columns = finish(rest, held) if rest.num_columns else finish(columnless_batch(batch.num_rows), held)
-        if not columns.num_columns:
-            return pa.RecordBatch.from_arrays([numbers], schema=pa.schema([NUMBERS.field]))
-        return columns.append_column(NUMBERS.field, numbers)
-
-    return finish_numbered
 
 
 def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:

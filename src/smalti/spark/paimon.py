@@ -21,8 +21,7 @@ from smalti.paimon.tables import PaimonTable, open_table
 from smalti.predicate import Filter, normalize_filters
 from smalti.spark.filters import SparkFilter, filter_tree
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import OwnPiece
-from smalti.spark.types import convert_array
+from smalti.spark.task.read import OwnPiece, to_spark
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
 
@@ -40,18 +39,11 @@ class SplitPiece(OwnPiece):
         assert self.table is not None
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = self.table.schema_of(names)
-        adapter = Adapter(schema, names, convert=partial(_to_spark, self.table.path))
+        adapter = Adapter(schema, names, convert=partial(to_spark, self.table.path))
         # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
         wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
         for batch in SplitReader(self.table, output, wanted, memory_limit=self.memory_limit).batches([self.split]):
             yield adapter.adapt(batch)
-
-
-def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
-    try:
-        return convert_array(array, target.type)
-    except pa.ArrowInvalid as error:
-        raise SchemaError("value is out of Spark's range", path=path, column=target.name, found=str(error)) from None
 
 
 class SnapshotTable:

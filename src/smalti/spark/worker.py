@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LENGTH = struct.Struct("!i")
 #: The figures of a task so far, before each of its batches.
 _TOTALS = struct.Struct("!5q")
-#: In the place of a length: the batches are over, and a report follows.
+#: In the place of a length: the batches are over.
 _END = -1
 
 
@@ -64,12 +64,13 @@ def _ask(parts: Sequence[bytes], outfile: IO[bytes]) -> None:
 
 
 def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
-    """Write batches as Arrow's stream has them, each after the name of its file and figures; then a report, as JSON."""
-    from smalti.spark.task.read import Metrics, load_scan
+    """Write batches as Arrow's stream has them, each after the name of its file and figures; then an error, or nothing
+    and the figures."""
+    from smalti.spark.task.read import Metrics
 
     metrics, outfile = Metrics(), _Channel(stream)
     try:
-        task = load_scan(scan)
+        task = pickle.loads(scan)
         outfile.write(_LENGTH.pack(0))
         outfile.write(task.schema.serialize())
         last = None
@@ -77,21 +78,22 @@ def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
             # One piece of memory for all columns: a write for each of 10,000 takes longer than a copy.
             message = batch.serialize()
             _send(b"" if file == last else file.encode(), outfile)
-            outfile.write(_TOTALS.pack(*metrics.totals().values()))
+            outfile.write(_TOTALS.pack(*metrics.totals()))
             outfile.write(message)
             last = file
-        report: dict[str, object] = {**metrics.totals()}
+        failure = ""
     except Exception as error:
-        report = {"error": _tell(error)}
+        failure = _tell(error)
     outfile.write(_LENGTH.pack(_END))
-    _send(json.dumps(report).encode(), outfile)
+    _send(failure.encode(), outfile)
+    outfile.write(_TOTALS.pack(*metrics.totals()))
     outfile.flush()
 
 
 def _write(plan: bytes, task: bytes, infile: IO[bytes], outfile: IO[bytes]) -> None:
-    """Write the batches of an Arrow stream; then answer with a report, as JSON, and with the message for the commit.
+    """Write the batches of an Arrow stream; then answer with an error, or with nothing and the message for the commit.
 
-    An error is reported at once. Java notices before it sends the next batch and ends this process, which until then
+    An error is sent at once. Java notices before it sends the next batch and ends this process, which until then
     has to take what is on its way: Java would wait for ever otherwise.
     """
     import pyarrow as pa
@@ -100,12 +102,12 @@ def _write(plan: bytes, task: bytes, infile: IO[bytes], outfile: IO[bytes]) -> N
         message = pickle.loads(plan).write(int(task), pa.ipc.open_stream(infile))  # type: ignore[arg-type]
     except Exception as error:
         channel = _Channel(outfile)
-        _send(json.dumps({"error": _tell(error)}).encode(), channel)
+        _send(_tell(error).encode(), channel)
         channel.flush()
         while infile.read(1 << 20):
             pass
         sys.exit(1)
-    _send(b"{}", outfile)
+    _send(b"", outfile)
     _send(message, outfile)
 
 

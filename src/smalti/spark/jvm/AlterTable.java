@@ -14,26 +14,24 @@ import org.apache.spark.sql.catalyst.plans.logical.RefreshTable;
 import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryCommand;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import scala.Function1;
 import scala.Option;
 import scala.Product;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
-import scala.runtime.AbstractPartialFunction;
 
 /**
  * ALTER TABLE, as it is for tables of Spark's own formats. For ours, Spark's session catalog would take changes that the
  * files cannot follow, and it fails with an internal error where the partition columns are not the last ones.
  */
-public class AlterTable extends AbstractPartialFunction {
-  public boolean isDefinedAt(Object node) {
-    return (node instanceof AlterTableCommand || node instanceof RecoverPartitions || node instanceof RepairTable)
+final class AlterTable {
+  private AlterTable() {}
+
+  /** What becomes of a part of a plan. */
+  static Object change(Object node) {
+    boolean alters = (node instanceof AlterTableCommand || node instanceof RecoverPartitions || node instanceof RepairTable)
         && ((LogicalPlan) node).resolved() && ((UnaryCommand) node).child() instanceof ResolvedTable
         && table(node) instanceof MosaicTable;
-  }
-
-  public Object applyOrElse(Object node, Function1 otherwise) {
-    if (!isDefinedAt(node)) return otherwise.apply(node);
+    if (!alters) return node;
     if (!(node instanceof AlterTableCommand)) {
       // The directories are the partitions, so that there is nothing to repair but what Spark has cached.
       return table(node) instanceof PartitionedTable ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;

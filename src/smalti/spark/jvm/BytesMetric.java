@@ -1,16 +1,12 @@
 package smalti.spark.jvm;
 
-import org.apache.spark.sql.connector.metric.CustomSumMetric;
-
-/** In the SQL tab: what was read of the files. Spark makes one by the name of its class. */
-public class BytesMetric extends CustomSumMetric {
-  public String name() {
-    return "bytes";
+/** A sum that is shown as bytes. */
+public class BytesMetric extends SumMetric {
+  BytesMetric(String name, String description) {
+    super(name, description);
   }
 
-  public String description() {
-    return "bytes read from Mosaic files";
-  }
+  public BytesMetric() {}
 
   public String aggregateTaskMetrics(long[] values) {
     long sum = 0L;

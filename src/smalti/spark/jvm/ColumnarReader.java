@@ -6,22 +6,28 @@ import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.spark.SparkContext;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.unsafe.Platform;
+import scala.reflect.ClassTag$;
 
 /**
  * The batches of one task: Arrow's stream from a Python worker, given to Spark in columns and in the memory it came in.
  *
  * Before the stream, and before each batch, comes a number: the length of the name of the file that the rows are from,
  * which follows it, or 0 for the same file as before; before a batch, the figures so far come next, because a LIMIT may
- * close the reader before the stream is over. END says that it is; then comes what Python has to tell about it, as JSON:
- * figures, or an error. See smalti/spark/worker.py.
+ * close the reader before the stream is over. END says that it is; then come an error, or nothing and the figures. See
+ * smalti/spark/worker.py.
  */
 final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private static final int END = -1;
@@ -79,7 +85,8 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
 
   private boolean finish() throws IOException {
     over = true;
-    figures = TaskMetric.of(worker.report());
+    worker.report();
+    figures = TaskMetric.read(worker);
     worker.release();
     return false;
   }
@@ -90,5 +97,52 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
     if (stream != null) stream.close(false);
     allocator.close();
     InputFileBlockHolder.unset();
+  }
+
+  /** The tasks of an answer of the planner's, which has the scan first. `bringScan` says whether they bring it along. */
+  static InputPartition[] tasks(byte[][] parts, boolean bringScan) {
+    InputPartition[] tasks = new InputPartition[parts.length - 1];
+    Broadcast scan = bringScan && tasks.length > 0
+        ? SparkContext.getOrCreate().broadcast(parts[0], ClassTag$.MODULE$.apply(byte[].class)) : null;
+    for (int place = 1; place < parts.length; place++) tasks[place - 1] = new Task(parts[place], scan);
+    return tasks;
+  }
+
+  /** What one task reads, pickled; and the scan, if the factory of readers does not have it. */
+  static final class Task implements InputPartition {
+    final byte[] split;
+    final Broadcast scan;
+
+    Task(byte[] split, Broadcast scan) {
+      this.split = split;
+      this.scan = scan;
+    }
+  }
+
+  /** Makes the readers of a scan, in the tasks. What to read travels pickled; only Python looks into it. */
+  static final class Factory implements PartitionReaderFactory {
+    private final String python = Planner.python().pythonExec();
+    private final scala.collection.immutable.Map environment = Worker.environment();
+    private final byte[] scan;
+    private final StructType schema;
+
+    Factory(byte[] scan, StructType schema) {
+      this.scan = scan;
+      this.schema = schema;
+    }
+
+    public boolean supportColumnarReads(InputPartition partition) {
+      return true;
+    }
+
+    public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+      Task task = (Task) partition;
+      byte[] common = task.scan == null ? scan : (byte[]) task.scan.value();
+      return new ColumnarReader(python, environment, common, task.split, schema);
+    }
+
+    public PartitionReader<InternalRow> createReader(InputPartition partition) {
+      throw new UnsupportedOperationException("Mosaic files are read in columns");
+    }
   }
 }

@@ -9,28 +9,17 @@ import java.time.LocalDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Base64;
-import java.util.LinkedHashMap;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.sources.And;
-import org.apache.spark.sql.sources.EqualNullSafe;
-import org.apache.spark.sql.sources.EqualTo;
 import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.sources.GreaterThan;
 import org.apache.spark.sql.sources.GreaterThanOrEqual;
 import org.apache.spark.sql.sources.In;
-import org.apache.spark.sql.sources.IsNotNull;
-import org.apache.spark.sql.sources.IsNull;
-import org.apache.spark.sql.sources.LessThan;
 import org.apache.spark.sql.sources.LessThanOrEqual;
-import org.apache.spark.sql.sources.Not;
-import org.apache.spark.sql.sources.Or;
-import org.apache.spark.sql.sources.StringContains;
-import org.apache.spark.sql.sources.StringEndsWith;
-import org.apache.spark.sql.sources.StringStartsWith;
-import org.apache.spark.sql.types.StructType;
+import scala.Product;
 import scala.collection.immutable.Seq;
 
 /** Filters of Spark's as JSON: [name, column, value] or [name, child, ...]. smalti/spark/filters.py parses it. */
@@ -51,19 +40,6 @@ final class Filters {
     return written;
   }
 
-  /** Add filters that Spark does not apply again to a question, and the columns that they are about. */
-  static void putDecided(Map<String, Object> details, StructType schema, Filter[] decided) {
-    List<Object> written = new ArrayList<Object>();
-    StructType columns = new StructType();
-    for (Filter filter : decided) {
-      written.add(write(filter));
-      for (String name : filter.references())
-        if (!columns.getFieldIndex(name).isDefined()) columns = columns.add(schema.apply(name));
-    }
-    details.put("decided", written);
-    details.put("partitions", columns.json());
-  }
-
   /** What a long list of numbers or days, such as the keys of a join, says of row groups: the least and the most. */
   private static Object between(In filter) {
     Comparable least = null;
@@ -75,80 +51,33 @@ final class Filters {
       if (most == null || most.compareTo(value) < 0) most = (Comparable) value;
     }
     if (least == null) return null;
-    return both("And", new GreaterThanOrEqual(filter.attribute(), least), new LessThanOrEqual(filter.attribute(), most));
+    return write(new And(new GreaterThanOrEqual(filter.attribute(), least), new LessThanOrEqual(filter.attribute(), most)));
   }
 
+  /** One filter, of whichever kind: its parts are its children, or its column and its value. Null if it cannot be written. */
   static Object write(Filter filter) {
-    if (filter instanceof And) return both("And", ((And) filter).left(), ((And) filter).right());
-    if (filter instanceof Or) return both("Or", ((Or) filter).left(), ((Or) filter).right());
-    if (filter instanceof Not) {
-      Object child = write(((Not) filter).child());
-      return child == null ? null : list("Not", child, null, 2);
+    Product parts = (Product) filter;
+    if (parts.productArity() == 0) return null; // always true, or always false
+    List<Object> written = new ArrayList<Object>();
+    written.add(filter.getClass().getSimpleName());
+    for (int place = 0; place < parts.productArity(); place++) {
+      Object part = parts.productElement(place);
+      boolean isColumn = place == 0 && part instanceof String;
+      Object one = part instanceof Filter ? write((Filter) part) : isColumn ? column((String) part) : value(part);
+      if (one == null && part != null) return null;
+      written.add(one);
     }
-    String name = filter.getClass().getSimpleName();
-    if (filter instanceof IsNull) return column(name, ((IsNull) filter).attribute());
-    if (filter instanceof IsNotNull) return column(name, ((IsNotNull) filter).attribute());
-    if (filter instanceof EqualTo) return compare(name, ((EqualTo) filter).attribute(), ((EqualTo) filter).value());
-    if (filter instanceof EqualNullSafe)
-      return compare(name, ((EqualNullSafe) filter).attribute(), ((EqualNullSafe) filter).value());
-    if (filter instanceof LessThan) return compare(name, ((LessThan) filter).attribute(), ((LessThan) filter).value());
-    if (filter instanceof LessThanOrEqual)
-      return compare(name, ((LessThanOrEqual) filter).attribute(), ((LessThanOrEqual) filter).value());
-    if (filter instanceof GreaterThan)
-      return compare(name, ((GreaterThan) filter).attribute(), ((GreaterThan) filter).value());
-    if (filter instanceof GreaterThanOrEqual)
-      return compare(name, ((GreaterThanOrEqual) filter).attribute(), ((GreaterThanOrEqual) filter).value());
-    if (filter instanceof StringStartsWith)
-      return compare(name, ((StringStartsWith) filter).attribute(), ((StringStartsWith) filter).value());
-    if (filter instanceof StringEndsWith)
-      return compare(name, ((StringEndsWith) filter).attribute(), ((StringEndsWith) filter).value());
-    if (filter instanceof StringContains)
-      return compare(name, ((StringContains) filter).attribute(), ((StringContains) filter).value());
-    if (filter instanceof In) {
-      if (((In) filter).values().length > MANY) return null;
-      List<Object> values = new ArrayList<Object>();
-      for (Object value : ((In) filter).values()) {
-        Object one = value(value);
-        if (one == null && value != null) return null;
-        values.add(one);
-      }
-      List<Object> written = column(name, ((In) filter).attribute());
-      if (written != null) written.add(values);
-      return written;
-    }
-    return null;
+    return written;
   }
 
-  private static Object both(String name, Filter left, Filter right) {
-    Object one = write(left);
-    Object other = write(right);
-    return one == null || other == null ? null : list(name, one, other, 3);
-  }
-
-  private static Object compare(String name, String column, Object value) {
-    Object written = value(value);
-    List<Object> filter = column(name, column);
-    if (filter == null || (written == null && value != null)) return null;
-    filter.add(written);
-    return filter;
-  }
-
-  /** The start of a filter of a column; null if it is of a field within a column. */
-  private static List<Object> column(String name, String attribute) {
+  /** The name of a column; null if it is a field within a column. */
+  private static Object column(String attribute) {
     Seq parts = CatalystSqlParser$.MODULE$.parseMultipartIdentifier(attribute);
-    return parts.size() == 1 ? list(name, parts.head(), null, 2) : null;
-  }
-
-  private static List<Object> list(Object first, Object second, Object third, int size) {
-    List<Object> all = new ArrayList<Object>();
-    all.add(first);
-    all.add(second);
-    if (size > 2) all.add(third);
-    return all;
+    return parts.size() == 1 ? parts.head() : null;
   }
 
   /** A value as JSON has it, or with the name of its kind where JSON has no such value; null if it cannot be written. */
-  static Object value(Object value) {
+  private static Object value(Object value) {
     if (value == null || value instanceof Boolean || value instanceof String) return value;
     if (value instanceof Byte || value instanceof Short || value instanceof Integer || value instanceof Long) return value;
     if (value instanceof Float || value instanceof Double) return kind("double", String.valueOf(((Number) value).doubleValue()));
@@ -160,12 +89,21 @@ final class Filters {
     if (value instanceof LocalDateTime)
       return kind("timestamp", Long.valueOf(DateTimeUtils.instantToMicros(((LocalDateTime) value).toInstant(ZoneOffset.UTC))));
     if (value instanceof byte[]) return kind("binary", Base64.getEncoder().encodeToString((byte[]) value));
-    return null;
+    return value instanceof Object[] ? values((Object[]) value) : null;
+  }
+
+  private static Object values(Object[] given) {
+    if (given.length > MANY) return null;
+    List<Object> written = new ArrayList<Object>();
+    for (Object value : given) {
+      Object one = value(value);
+      if (one == null && value != null) return null;
+      written.add(one);
+    }
+    return written;
   }
 
   private static Map<String, Object> kind(String name, Object value) {
-    Map<String, Object> tagged = new LinkedHashMap<String, Object>();
-    tagged.put(name, value);
-    return tagged;
+    return Collections.singletonMap(name, value);
   }
 }

@@ -24,11 +24,11 @@ public class MosaicBatch implements Batch {
   /** The planner's answer: first what all tasks have in common, then what each of them reads. */
   public InputPartition[] planInputPartitions() {
     byte[][] parts = (runtime.length == 0 ? scan.plan() : scan.plan(runtime)).parts;
-    return MosaicPartition.of(parts, runtime.length > 0);
+    return ColumnarReader.tasks(parts, runtime.length > 0);
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    return new ColumnarReaderFactory(scan.plan().parts[0], scan.required);
+    return new ColumnarReader.Factory(scan.plan().parts[0], scan.required);
   }
 
   public boolean equals(Object other) {

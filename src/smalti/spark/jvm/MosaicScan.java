@@ -2,68 +2,197 @@ package smalti.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
-import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
-import org.apache.spark.sql.connector.read.colstats.ColumnStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegralType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.jdk.javaapi.CollectionConverters;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 
 /**
- * One scan of the files of a snapshot. It is planned when Spark first asks what it will read.
+ * One scan of the files of a snapshot. Spark first says step by step what it asks for, up to `build`. Limits, and most
+ * filters, only say what need not be read: Spark applies them again. The scan is planned when Spark first asks what it
+ * will read.
  *
  * Spark may run one scan several times: in each step of WITH RECURSIVE, for example. So filters that come at run time
  * belong to the batch that Spark asks for right after them, in the same thread, and never to the scan.
  */
-public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRuntimeFiltering, SupportsMetadata {
+public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
+    SupportsPushDownTopN, SupportsPushDownAggregates, Scan, SupportsReportStatistics, SupportsRuntimeFiltering,
+    SupportsMetadata {
   static final int ROW_BYTES = 8;
-  private final MosaicTable table;
+  /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
+  private static final int MOST_SORTED = 10000;
+  final Snapshot files;
   private final StructType full;
-  final StructType required;
-  private final Filter[] filters;
-  private final Filter[] decided;
-  private final int limit;
-  private final List<Object> order;
+  StructType required;
+  private Filter[] filters = new Filter[0];
+  private Filter[] decided = new Filter[0];
+  private int limit = -1;
+  private List<Object> order = new ArrayList<Object>();
+  private IndexScan answered;
+  /** The aggregates that `answered` is about. */
+  private String aggregated;
   private final ThreadLocal<Filter[]> runtime = new ThreadLocal<Filter[]>();
-  private Snapshot snapshot;
   private Planner.Answer whole;
   /** The plan that was made last, which is shown. */
   private volatile Planner.Answer latest;
   private boolean streaming;
 
-  MosaicScan(MosaicTable table, Snapshot given, StructType full, StructType required, Filter[] filters, Filter[] decided,
-      int limit, List<Object> order) {
-    this.table = table;
-    this.snapshot = given;
-    this.full = full;
-    this.required = required;
-    this.filters = filters;
-    this.decided = decided;
-    this.limit = limit;
-    this.order = order;
+  MosaicScan(Snapshot files, StructType schema) {
+    this.files = files;
+    this.full = schema;
+    this.required = schema;
   }
 
-  private Snapshot files() {
-    if (snapshot == null) snapshot = table.files();
-    return snapshot;
+  // --- what is asked for -------------------------------------------------------------------------------------------
+
+  /** Spark applies the filters again that this returns: all but those that partitions decide for whole files. */
+  public Filter[] pushFilters(Filter[] offered) {
+    filters = offered;
+    Set<String> partitions = files.names("partitions");
+    List<Filter> candidates = new ArrayList<Filter>();
+    List<Object> written = new ArrayList<Object>();
+    for (Filter filter : offered) {
+      Object one = partitions.containsAll(Arrays.asList(filter.references())) ? Filters.write(filter) : null;
+      if (one == null) continue;
+      candidates.add(filter);
+      written.add(one);
+    }
+    if (candidates.isEmpty()) return offered;
+    Map<String, Object> details = Planner.details("schema", columns(partitions).json(), "filters", written);
+    List<Object> answers = (List<Object>) files.ask("decide", details).get("decided");
+    List<Filter> certain = new ArrayList<Filter>();
+    for (int place = 0; place < answers.size(); place++)
+      if (Boolean.TRUE.equals(answers.get(place))) certain.add(candidates.get(place));
+    List<Filter> others = new ArrayList<Filter>(Arrays.asList(offered));
+    others.removeAll(certain);
+    decided = (Filter[]) certain.toArray(new Filter[0]);
+    return (Filter[]) others.toArray(new Filter[0]);
+  }
+
+  /** Those that files and row groups are chosen by, which Spark shows. */
+  public Filter[] pushedFilters() {
+    return filters;
+  }
+
+  public void pruneColumns(StructType columns) {
+    required = columns;
+  }
+
+  public boolean pushLimit(int rows) {
+    limit = rows;
+    return true;
+  }
+
+  /** Tasks then return the first rows of each file only. */
+  public boolean pushTopN(SortOrder[] orders, int rows) {
+    if (rows > MOST_SORTED) return false;
+    List<Object> asked = new ArrayList<Object>();
+    for (SortOrder each : orders) {
+      StructField field = column(each.expression());
+      if (field == null || !sortable(field.dataType())) return false;
+      asked.add(Arrays.asList(field.name(), each.direction() == SortDirection.ASCENDING,
+          each.nullOrdering() == NullOrdering.NULLS_FIRST));
+    }
+    order = asked;
+    limit = rows;
+    return true;
+  }
+
+  /** Whether Arrow sorts values of a type as Spark does; they differ on NaN, and on texts with a collation. */
+  private static boolean sortable(DataType type) {
+    return type instanceof IntegralType || type instanceof DecimalType || type instanceof DateType
+        || type instanceof TimestampType || type instanceof TimestampNTZType || type instanceof BooleanType
+        || type.equals(DataTypes.StringType);
+  }
+
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  /** Whether the index of the files answers the aggregates. It is asked once: Spark first asks `supportCompletePushDown`. */
+  public boolean pushAggregation(Aggregation aggregation) {
+    String asked = Arrays.toString(aggregation.aggregateExpressions()) + Arrays.toString(aggregation.groupByExpressions());
+    if (!asked.equals(aggregated)) answered = filters.length == decided.length ? IndexScan.of(this, aggregation) : null;
+    aggregated = asked;
+    return answered != null;
+  }
+
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    return pushAggregation(aggregation);
+  }
+
+  public Scan build() {
+    return answered == null ? (Scan) this : answered;
+  }
+
+  /** The columns of these names, in whichever case: a question about a table of 10,000 columns needs few of them. */
+  StructType columns(Set<String> names) {
+    Set<String> folded = new HashSet<String>();
+    for (String name : names) folded.add(name.toLowerCase(Locale.ROOT));
+    List<StructField> found = new ArrayList<StructField>();
+    for (StructField field : full.fields())
+      if (folded.contains(field.name().toLowerCase(Locale.ROOT))) found.add(field);
+    return new StructType((StructField[]) found.toArray(new StructField[0]));
+  }
+
+  /** The column that an expression is; null if it is anything else. */
+  StructField column(Expression expression) {
+    if (!(expression instanceof NamedReference)) return null;
+    String[] names = ((NamedReference) expression).fieldNames();
+    return names.length == 1 && full.getFieldIndex(names[0]).isDefined() ? full.apply(names[0]) : null;
+  }
+
+  static NamedReference reference(String name) {
+    return Expressions.column("`" + name.replace("`", "``") + "`");
+  }
+
+  // --- what is read ------------------------------------------------------------------------------------------------
+
+  /** Ask about the files that are left by the filters which partitions decide. */
+  Planner.Answer ask(String question, Map<String, Object> details) {
+    Set<String> names = new HashSet<String>();
+    for (Filter filter : decided) names.addAll(Arrays.asList(filter.references()));
+    details.put("decided", Filters.write(decided));
+    details.put("partitions", columns(names).json());
+    return files.ask(question, details);
   }
 
   /** What is read, and by how many tasks, without filters that come at run time. */
@@ -76,14 +205,9 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   synchronized Planner.Answer plan(Filter[] more) {
     Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + more.length);
     System.arraycopy(more, 0, all, filters.length, more.length);
-    Map<String, Object> details = new HashMap<String, Object>();
-    details.put("schema", required.json());
-    details.put("filters", Filters.write(all));
-    Filters.putDecided(details, full, decided);
-    details.put("statistics", Boolean.valueOf(SQLConf.get().cboEnabled() || SQLConf.get().planStatsEnabled()));
-    if (limit >= 0) details.put("limit", Integer.valueOf(limit));
-    details.put("order", order);
-    latest = files().ask("plan", details);
+    SQLConf conf = SQLConf.get();
+    latest = ask("plan", Planner.details("schema", required.json(), "filters", Filters.write(all), "order", order,
+        "limit", limit < 0 ? null : (Object) limit, "statistics", conf.cboEnabled() || conf.planStatsEnabled()));
     return latest;
   }
 
@@ -99,46 +223,21 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new MosaicStream(Options.withSession(table.options().asCaseSensitiveMap()), required);
+    return new MosaicStream(Options.withSession(files.given), required);
   }
 
   public Statistics estimateStatistics() {
-    if (streaming) return statistics(SQLConf.get().defaultSizeInBytes(), -1L, new HashMap<NamedReference, ColumnStatistics>());
+    if (streaming) return new Estimate(SQLConf.get().defaultSizeInBytes(), -1L, Collections.emptyMap());
     Planner.Answer facts = plan();
     // The part of a file that some columns take, as Spark estimates it for its own formats.
     double share = (required.defaultSize() + ROW_BYTES) / (double) (full.defaultSize() + ROW_BYTES);
-    return statistics((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L, columns(facts, required));
-  }
-
-  /** What the index tells about the values of columns, if the optimizer reckons with them. */
-  private static Map<NamedReference, ColumnStatistics> columns(Planner.Answer facts, StructType schema) {
-    Map<NamedReference, ColumnStatistics> found = new HashMap<NamedReference, ColumnStatistics>();
-    if (!facts.has("columns")) return found;
-    for (Map.Entry<String, Object> entry : ((Map<String, Object>) facts.get("columns")).entrySet()) {
-      StructField field = schema.apply((String) entry.getKey());
-      found.put(reference(field.name()), new ColumnFigures((Map<String, Object>) entry.getValue(), field.dataType()));
-    }
-    return found;
-  }
-
-  static NamedReference reference(String name) {
-    return Expressions.column("`" + name.replace("`", "``") + "`");
-  }
-
-  private static Statistics statistics(final long bytes, final long rows, final Map columns) {
-    return new Statistics() {
-      public OptionalLong sizeInBytes() {
-        return OptionalLong.of(Math.max(1L, bytes));
-      }
-
-      public OptionalLong numRows() {
-        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
-      }
-
-      public Map columnStats() {
-        return columns;
-      }
-    };
+    // What the index tells about the values of columns, if the optimizer reckons with them.
+    Map<NamedReference, Object> columns = new HashMap<NamedReference, Object>();
+    if (facts.has("columns"))
+      for (Map.Entry<String, Object> entry : ((Map<String, Object>) facts.get("columns")).entrySet())
+        columns.put(reference((String) entry.getKey()),
+            new Estimate.Column((Map<String, Object>) entry.getValue(), required.apply((String) entry.getKey()).dataType()));
+    return new Estimate((long) (facts.number("bytes") * share), facts.has("rows") ? facts.number("rows") : -1L, columns);
   }
 
   public CustomMetric[] supportedCustomMetrics() {
@@ -147,18 +246,21 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
 
   /** The row groups that no task was given. */
   public CustomTaskMetric[] reportDriverMetrics() {
-    Planner.Answer plan = latest;
-    if (plan == null || !plan.has("groups") || !files().facts.has("groups")) return new CustomTaskMetric[0];
-    return new CustomTaskMetric[] {new TaskMetric("skipped", files().facts.number("groups") - plan.number("groups"))};
+    if (!knowsGroups()) return new CustomTaskMetric[0];
+    return new CustomTaskMetric[] {new TaskMetric("skipped", files.facts().number("groups") - latest.number("groups"))};
+  }
+
+  private boolean knowsGroups() {
+    return latest != null && latest.has("groups") && files.facts().has("groups");
   }
 
   /** Columns whose values, once a join knows them, rule out files. */
   public NamedReference[] filterAttributes() {
-    Set<String> filterable = files().filterable();
+    Set<String> filterable = files.names("filterable");
     List<NamedReference> found = new ArrayList<NamedReference>();
     for (String name : required.fieldNames())
       if (filterable.contains(name)) found.add(reference(name));
-    return (NamedReference[]) found.toArray(new NamedReference[found.size()]);
+    return (NamedReference[]) found.toArray(new NamedReference[0]);
   }
 
   public void filter(Filter[] more) {
@@ -173,23 +275,19 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
   }
 
   public scala.collection.immutable.Map getMetaData() {
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(shown()));
+    return Options.toScala(shown());
   }
 
   /** What explain() shows. */
   private Map<String, String> shown() {
-    Planner.Answer plan = latest;
     Map<String, String> shown = new TreeMap<String, String>();
-    shown.put("Location", Options.shown((String) table.options().get("path")));
+    shown.put("Location", Options.shown((String) files.given.get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
     shown.put("ReadSchema", required.catalogString());
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
     if (!order.isEmpty()) shown.put("PushedOrder", order.toString());
-    if (plan != null) {
-      shown.put("Files", plan.text("files") + " of " + files().facts.text("files"));
-      if (plan.has("groups") && files().facts.has("groups"))
-        shown.put("RowGroups", plan.text("groups") + " of " + files().facts.text("groups"));
-    }
+    if (latest != null) shown.put("Files", latest.text("files") + " of " + files.facts().text("files"));
+    if (knowsGroups()) shown.put("RowGroups", latest.text("groups") + " of " + files.facts().text("groups"));
     return shown;
   }
 
@@ -197,11 +295,10 @@ public class MosaicScan implements Scan, SupportsReportStatistics, SupportsRunti
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && limit == scan.limit && order.equals(scan.order)
-        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided)
-        && (table == scan.table && snapshot == scan.snapshot || files().equals(scan.files()));
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided) && files.equals(scan.files);
   }
 
   public int hashCode() {
-    return Objects.hash(new Object[] {required, Integer.valueOf(limit), Integer.valueOf(Arrays.hashCode(filters))});
+    return Objects.hash(required, limit, Arrays.hashCode(filters));
   }
 }

@@ -1,8 +1,6 @@
 package smalti.spark.jvm;
 
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.UUID;
@@ -13,6 +11,7 @@ import org.apache.spark.sql.DataFrameWriter;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -55,12 +54,12 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    listed = Snapshot.take(Options.forPython(options.asCaseSensitiveMap()), null);
+    listed = new Snapshot(Options.forPython(options.asCaseSensitiveMap()), false);
     return listed.schema();
   }
 
   public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
-    return listed == null ? new Transform[0] : identities(listed.partitions());
+    return listed == null ? new Transform[0] : identities(listed.facts().names("partitions"));
   }
 
   static Transform[] identities(String[] columns) {
@@ -86,25 +85,32 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     details.put("tableName", FORMAT);
     details.put("operation", operation);
     Platform.throwException(new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION",
-        scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(details))));
+        Options.toScala(details)));
   }
 
   /** df.write, in all modes and with partitionBy. */
-  public BaseRelation createRelation(SQLContext context, SaveMode mode, scala.collection.immutable.Map parameters,
-      Dataset data) {
-    Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
+  public BaseRelation createRelation(final SQLContext context, SaveMode mode,
+      scala.collection.immutable.Map parameters, Dataset data) {
+    Map<String, String> options = Options.toJava(parameters);
     CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(options);
     SchemaUtils.checkSchemaColumnNameDuplication(data.schema(), SQLConf.get().caseSensitiveAnalysis());
     String encoded = (String) options.remove(DataSourceUtils.PARTITIONING_COLUMNS_KEY());
-    if (encoded != null) {
-      options.put("partitionBy", Options.names(columns(DataSourceUtils.decodePartitioningColumns(encoded))));
-    }
+    if (encoded != null) options.put("partitionBy", names(DataSourceUtils.decodePartitioningColumns(encoded)));
     if (mode == SaveMode.Overwrite && !seen.containsKey("partitionOverwriteMode") && (encoded != null || seen.containsKey("partitionBy")))
       options.put("partitionOverwriteMode", SQLConf.get().partitionOverwriteMode().toString().toLowerCase(Locale.ROOT));
     String name = mode == SaveMode.ErrorIfExists ? "error" : mode.name().toLowerCase(Locale.ROOT);
     if (!save(data, options, name, null) && mode == SaveMode.ErrorIfExists)
       Platform.throwException(QueryCompilationErrors.outputPathAlreadyExistsError(new Path(seen.get("path"))));
-    return new Written(context, data.schema());
+    final StructType schema = data.schema();
+    return new BaseRelation() { // Nobody reads it.
+      public SQLContext sqlContext() {
+        return context;
+      }
+
+      public StructType schema() {
+        return schema;
+      }
+    };
   }
 
   /**
@@ -115,13 +121,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
    * the number of a stream's batch, or null.
    */
   static boolean save(Dataset data, Map<String, String> given, String mode, Long batch) {
-    Map<String, String> options = new LinkedHashMap<String, String>(Options.forPython(given).asCaseSensitiveMap());
-    Options.addSessionTo(options);
-    Map<String, Object> details = new LinkedHashMap<String, Object>();
-    details.put("options", options);
-    details.put("mode", mode);
-    details.put("batch", batch);
-    MosaicWrite write = new MosaicWrite(data.schema(), details, new String[0]);
+    Map<String, String> options = Options.forPython(given).asCaseSensitiveMap();
+    MosaicWrite write = new MosaicWrite(data.schema(), options, new String[0], mode, batch);
     if (!write.begin(batch != null)) return false;
     String job = UUID.randomUUID().toString();
     WRITES.put(job, write);
@@ -144,34 +145,47 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     return true;
   }
 
-  private static String[] columns(Seq names) {
-    List<String> all = new ArrayList<String>((List<String>) CollectionConverters.asJava(names));
-    return (String[]) all.toArray(new String[all.size()]);
+  /** Names as a JSON list, which is how Python takes names that contain commas. */
+  private static String names(Seq names) {
+    return Options.json(CollectionConverters.asJava(names));
   }
 
   /** A stream to a path. Of the roads that Spark has for streams, only this one tells the columns of partitionBy. */
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters, Seq partitionColumns, OutputMode mode) {
-    Map<String, String> options = new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(parameters));
-    if (partitionColumns.nonEmpty()) options.put("partitionBy", Options.names(columns(partitionColumns)));
-    return new MosaicSink(options, mode);
+    Map<String, String> options = Options.toJava(parameters);
+    if (partitionColumns.nonEmpty()) options.put("partitionBy", names(partitionColumns));
+    return new ToPath(options, mode);
   }
 
-  /** What createRelation answers. Nobody reads it. */
-  static class Written extends BaseRelation {
-    private final SQLContext context;
-    private final StructType schema;
+  /**
+   * The sink of a stream to a path. Each batch is one write, which names the query and the number of the batch, so that a
+   * batch that Spark runs again is left out.
+   */
+  static final class ToPath implements Sink {
+    /** Where Spark tells a batch the id of its query, which lasts as long as the checkpoint. */
+    private static final String QUERY_ID = "sql.streaming.queryId";
+    private final Map<String, String> options;
+    private final OutputMode mode;
 
-    Written(SQLContext context, StructType schema) {
-      this.context = context;
-      this.schema = schema;
+    ToPath(Map<String, String> options, OutputMode mode) {
+      this.options = options;
+      this.mode = mode;
     }
 
-    public SQLContext sqlContext() {
-      return context;
+    public void addBatch(long batch, Dataset given) {
+      org.apache.spark.sql.classic.Dataset data = (org.apache.spark.sql.classic.Dataset) given;
+      SparkSession session = (SparkSession) data.sparkSession();
+      Map<String, String> all = new LinkedHashMap<String, String>(options);
+      CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(options);
+      if (!seen.containsKey("streamId") && !seen.containsKey("checkpointLocation"))
+        all.put("streamId", session.sparkContext().getLocalProperty(QUERY_ID));
+      // The plan of a batch is for this run only; its rows are written as those of any other DataFrame.
+      Dataset rows = session.internalCreateDataFrame(data.queryExecution().toRdd(), data.schema(), false);
+      MosaicSource.save(rows, all, mode.equals(OutputMode.Complete()) ? "overwrite" : "append", batch);
     }
 
-    public StructType schema() {
-      return schema;
+    public String toString() {
+      return "mosaic[" + Options.shown((String) options.get("path")) + "]";
     }
   }
 }

@@ -1,6 +1,5 @@
 package smalti.spark.jvm;
 
-import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -31,7 +30,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   private Planner.Answer start() {
-    if (start == null) start = ask("offsets", new HashMap<String, Object>());
+    if (start == null) start = ask("offsets", Planner.details());
     return start;
   }
 
@@ -51,14 +50,13 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public void prepareForTriggerAvailableNow() {
-    available = ask("offsets", new HashMap<String, Object>()).get("available");
+    available = ask("offsets", Planner.details()).get("available");
   }
 
   public Offset latestOffset(Offset from, ReadLimit limit) {
-    Map<String, Object> details = new HashMap<String, Object>();
-    details.put("start", Options.parse(from.json()));
-    details.put("available", available);
-    if (limit instanceof ReadMaxFiles) details.put("maxFiles", Integer.valueOf(((ReadMaxFiles) limit).maxFiles()));
+    Object most = limit instanceof ReadMaxFiles ? (Object) ((ReadMaxFiles) limit).maxFiles() : null;
+    Map<String, Object> details =
+        Planner.details("start", Options.parse(from.json()), "available", available, "maxFiles", most);
     return new Position(Options.json(ask("offsets", details).get("next")));
   }
 
@@ -67,15 +65,13 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public InputPartition[] planInputPartitions(Offset from, Offset to) {
-    Map<String, Object> details = new HashMap<String, Object>();
-    details.put("schema", schema.json());
-    details.put("start", Options.parse(from.json()));
-    details.put("end", Options.parse(to.json()));
-    return MosaicPartition.of(ask("batch", details).parts, true);
+    Map<String, Object> details = Planner.details("schema", schema.json(), "start", Options.parse(from.json()), "end",
+        Options.parse(to.json()));
+    return ColumnarReader.tasks(ask("batch", details).parts, true);
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    return new ColumnarReaderFactory(null, schema); // partitions bring the scan along
+    return new ColumnarReader.Factory(null, schema); // tasks bring the scan along
   }
 
   public Offset deserializeOffset(String json) {

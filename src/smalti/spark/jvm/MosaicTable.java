@@ -3,7 +3,6 @@ package smalti.spark.jvm;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.EnumSet;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
@@ -18,6 +17,8 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -33,20 +34,21 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   private final Map<String, String> properties;
   private final CaseInsensitiveStringMap options;
   private final boolean ofCatalog;
-  private Snapshot snapshot;
+  final Snapshot files;
   private String comment;
 
-  MosaicTable(StructType schema, Transform[] partitioning, Map<String, String> given, Snapshot snapshot) {
+  /** `listed` are the files, if they were listed to know the schema. */
+  MosaicTable(StructType schema, Transform[] partitioning, Map<String, String> given, Snapshot listed) {
     this.schema = schema;
     this.partitioning = partitioning;
     this.properties = given;
     this.options = Options.forPython(given);
     this.ofCatalog = Options.isTable(given);
-    this.snapshot = snapshot;
+    this.files = listed == null ? new Snapshot(options, true) : listed;
   }
 
   public String name() {
-    return MosaicSource.FORMAT + " " + Options.shown((String) options.get("path"));
+    return files.name();
   }
 
   /** As errors of Spark's name the table. */
@@ -63,7 +65,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   public MetadataColumn[] metadataColumns() {
-    return new MetadataColumn[] {new MetadataColumns()};
+    return new MetadataColumn[] {new Hidden()};
   }
 
   public Map properties() {
@@ -92,35 +94,33 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     if (!ofCatalog)
       return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE,
           TableCapability.TRUNCATE);
-    return EnumSet.copyOf(Arrays.asList(new TableCapability[] {TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
-      TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
-      TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC}));
+    return EnumSet.copyOf(Arrays.asList(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
+        TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC));
   }
 
-  /** The files, listed when the table was loaded, or else when they are first asked for. */
-  private synchronized Snapshot snapshot() {
-    if (snapshot == null) snapshot = Snapshot.take(options, schema);
-    return snapshot;
+  /** The options with more of them, as a query or a write may give them. */
+  private CaseInsensitiveStringMap with(CaseInsensitiveStringMap more) {
+    return Options.merge(options.asCaseSensitiveMap(), Options.forPython(more.asCaseSensitiveMap()));
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
-    Map<String, String> all = Options.merge(options, Options.forPython(more.asCaseSensitiveMap()));
-    Snapshot files = new CaseInsensitiveStringMap(all).equals(options) ? null : Snapshot.take(new CaseInsensitiveStringMap(all), schema);
-    return new MosaicScanBuilder(schema, files, this);
-  }
-
-  Snapshot files() {
-    return snapshot();
-  }
-
-  CaseInsensitiveStringMap options() {
-    return options;
+    CaseInsensitiveStringMap all = with(more);
+    return new MosaicScan(all.equals(options) ? files : new Snapshot(all, true), schema);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    Map<String, String> all = Options.merge(options, Options.forPython(info.options().asCaseSensitiveMap()));
-    if (partitioning.length > 0) all.put("partitionBy", Options.names(partitionNames()));
-    return new MosaicWriteBuilder(info, all, partitionNames(), ofCatalog);
+    String job = (String) options.get(Options.JOB);
+    if (job != null) return MosaicSource.write(job);
+    Map<String, String> all = forWriting(with(info.options()));
+    return ofCatalog ? (WriteBuilder) new MosaicWrite(info.schema(), all, partitionNames(), "append", null)
+        : new MosaicWrite.Insert(all);
+  }
+
+  private Map<String, String> forWriting(CaseInsensitiveStringMap given) {
+    Map<String, String> all = new LinkedHashMap<String, String>(given.asCaseSensitiveMap());
+    if (partitioning.length > 0) all.put("partitionBy", Options.json(partitionNames()));
+    return all;
   }
 
   final String[] partitionNames() {
@@ -136,13 +136,8 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
 
   /** Remove all rows, or those of the partitions with some values. */
   final void removeRows(Map<String, String> partition) {
-    Map<String, String> all = new LinkedHashMap<String, String>(options.asCaseSensitiveMap());
-    if (partitioning.length > 0) all.put("partitionBy", Options.names(partitionNames()));
-    Map<String, Object> details = new HashMap<String, Object>();
-    details.put("partition", partition);
-    details.put("options", all);
-    details.put("schema", schema.json());
-    Planner.ask("truncate", details);
+    Planner.ask("truncate",
+        Planner.details("partition", partition, "options", forWriting(options), "schema", schema.json()));
   }
 
   public boolean equals(Object other) {
@@ -152,6 +147,29 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   public int hashCode() {
-    return Objects.hash(new Object[] {schema, options});
+    return Objects.hash(schema, options);
+  }
+
+  /** The hidden column _metadata, with what Spark's own formats tell of a row and its file, and the row group. */
+  static final class Hidden implements MetadataColumn {
+    public String name() {
+      return "_metadata";
+    }
+
+    public DataType dataType() {
+      return new StructType().add("file_path", DataTypes.StringType, false).add("file_name", DataTypes.StringType, false)
+          .add("file_size", DataTypes.LongType, false).add("file_block_start", DataTypes.LongType, false)
+          .add("file_block_length", DataTypes.LongType, false)
+          .add("file_modification_time", DataTypes.TimestampType, false).add("row_group", DataTypes.IntegerType, false)
+          .add("row_index", DataTypes.LongType, true);
+    }
+
+    public boolean isNullable() {
+      return false;
+    }
+
+    public String comment() {
+      return "The file of a row, its row group and its number in it";
+    }
   }
 }

@@ -1,16 +1,17 @@
 package smalti.spark.jvm;
 
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import java.util.HashSet;
-import java.util.Arrays;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** What Spark passes under the name of options, sorted into what each part of smalti may see. */
 final class Options {
@@ -21,8 +22,8 @@ final class Options {
   /** Properties of a table in a catalog, as JSON. Those that are called like an option count as one. */
   static final String PROPERTIES = "smalti.properties";
   private static final String OPTION = "option.";
-  private static final Set<String> RESERVED = new HashSet<String>(Arrays.asList(new String[] {"owner", "provider",
-      "location", "external", "is_managed_location", "comment", "collation", "transient_lastddltime"}));
+  private static final Set<String> RESERVED = new HashSet<String>(Arrays.asList("owner", "provider", "location",
+      "external", "is_managed_location", "comment", "collation", "transient_lastddltime"));
 
   private Options() {}
 
@@ -62,45 +63,49 @@ final class Options {
     return given.startsWith("file:") ? new Path(given).toUri().getPath() : given;
   }
 
-  /** The first options, with those of the second in their place. */
-  static Map<String, String> merge(CaseInsensitiveStringMap first, CaseInsensitiveStringMap second) {
+  /** Some options, with others in the place of those that have the same names. */
+  static CaseInsensitiveStringMap merge(Map<String, String> first, CaseInsensitiveStringMap others) {
     Map<String, String> all = new LinkedHashMap<String, String>();
-    for (Map.Entry<String, String> entry : first.asCaseSensitiveMap().entrySet())
-      if (!second.containsKey(entry.getKey())) all.put(entry.getKey(), entry.getValue());
-    all.putAll(second.asCaseSensitiveMap());
-    return all;
-  }
-
-  /** Settings of the session that stand in for options that were not given. */
-  static CaseInsensitiveStringMap withSession(Map<String, String> given) {
-    SQLConf conf = SQLConf.get();
-    CaseInsensitiveStringMap seen = new CaseInsensitiveStringMap(given);
-    Map<String, String> all = new LinkedHashMap<String, String>(given);
-    if (!seen.containsKey("maxPartitionBytes")) all.put("maxPartitionBytes", String.valueOf(conf.filesMaxPartitionBytes()));
-    if (!seen.containsKey("openCostBytes")) all.put("openCostBytes", String.valueOf(conf.filesOpenCostInBytes()));
-    if (!seen.containsKey("minPartitions")) {
-      Option least = conf.filesMinPartitionNum();
-      int cores = SparkContext.getOrCreate().defaultParallelism();
-      all.put("minPartitions", String.valueOf(least.isDefined() ? ((Integer) least.get()).intValue() : cores));
-    }
-    if (!seen.containsKey("caseSensitive")) all.put("caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
-    if (!seen.containsKey("ignoreCorruptFiles") && conf.ignoreCorruptFiles()) all.put("ignoreCorruptFiles", "true");
-    if (!seen.containsKey("ignoreMissingFiles") && conf.ignoreMissingFiles()) all.put("ignoreMissingFiles", "true");
-    if (!seen.containsKey("timeZone")) all.put("timeZone", conf.sessionLocalTimeZone());
-    if (!seen.containsKey("inferPartitionTypes") && !conf.partitionColumnTypeInferenceEnabled()) all.put("inferPartitionTypes", "false");
+    for (Map.Entry<String, String> entry : first.entrySet())
+      if (!others.containsKey(entry.getKey())) all.put(entry.getKey(), entry.getValue());
+    all.putAll(others.asCaseSensitiveMap());
     return new CaseInsensitiveStringMap(all);
   }
 
-  /** The same for options of a write. */
-  static void addSessionTo(Map<String, String> options) {
-    long most = SQLConf.get().maxRecordsPerFile();
-    if (most > 0 && !new CaseInsensitiveStringMap(options).containsKey("maxRecordsPerFile"))
-      options.put("maxRecordsPerFile", String.valueOf(most));
+  /** Settings of the session that stand in for options that were not given. */
+  static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap given) {
+    SQLConf conf = SQLConf.get();
+    Map<String, String> session = new LinkedHashMap<String, String>();
+    session.put("maxPartitionBytes", String.valueOf(conf.filesMaxPartitionBytes()));
+    session.put("openCostBytes", String.valueOf(conf.filesOpenCostInBytes()));
+    Object cores = SparkContext.getOrCreate().defaultParallelism();
+    Option least = conf.filesMinPartitionNum();
+    session.put("minPartitions", String.valueOf(least.isDefined() ? least.get() : cores));
+    session.put("caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
+    session.put("timeZone", conf.sessionLocalTimeZone());
+    // Python lets properties of a table give way to options, so these are there only if the session asks for something.
+    if (conf.ignoreCorruptFiles()) session.put("ignoreCorruptFiles", "true");
+    if (conf.ignoreMissingFiles()) session.put("ignoreMissingFiles", "true");
+    if (!conf.partitionColumnTypeInferenceEnabled()) session.put("inferPartitionTypes", "false");
+    return merge(session, given);
   }
 
-  /** Names as a JSON list, which is how Python takes names that contain commas. */
-  static String names(String[] names) {
-    return json(names);
+  /** The same for options of a write, in a map that may be changed. */
+  static Map<String, String> withSessionOfWrites(Map<String, String> given) {
+    Map<String, String> all = new LinkedHashMap<String, String>(given);
+    long most = SQLConf.get().maxRecordsPerFile();
+    if (most > 0 && !new CaseInsensitiveStringMap(given).containsKey("maxRecordsPerFile"))
+      all.put("maxRecordsPerFile", String.valueOf(most));
+    return all;
+  }
+
+  static scala.collection.immutable.Map toScala(Map given) {
+    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(given));
+  }
+
+  /** A copy that may be changed. */
+  static Map<String, String> toJava(scala.collection.immutable.Map given) {
+    return new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(given));
   }
 
   static Object parse(String json) {

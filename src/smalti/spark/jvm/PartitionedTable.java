@@ -3,7 +3,6 @@ package smalti.spark.jvm;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -23,8 +22,8 @@ import org.apache.spark.sql.types.TimestampType;
 public class PartitionedTable extends MosaicTable implements SupportsPartitionManagement {
   private final StructType partitions;
 
-  PartitionedTable(StructType schema, Transform[] partitioning, Map<String, String> given, Snapshot snapshot) {
-    super(schema, partitioning, given, snapshot);
+  PartitionedTable(StructType schema, Transform[] partitioning, Map<String, String> given, Snapshot listed) {
+    super(schema, partitioning, given, listed);
     StructType found = new StructType();
     for (String name : partitionNames()) found = found.add(schema.apply(name));
     this.partitions = found;
@@ -36,15 +35,10 @@ public class PartitionedTable extends MosaicTable implements SupportsPartitionMa
 
   /** The partitions with these values in these columns. */
   public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
-    Map<String, Object> details = new HashMap<String, Object>();
-    details.put("schema", partitions.json());
-    List<Object> answered = (List<Object>) files().ask("partitions", details).get("values");
+    Map<String, Object> details = Planner.details("schema", partitions.json());
     List<InternalRow> found = new ArrayList<InternalRow>();
-    for (Object each : answered) {
-      List<Object> row = (List<Object>) each;
-      Object[] converted = new Object[row.size()];
-      for (int place = 0; place < converted.length; place++)
-        converted[place] = row.get(place) == null ? null : IndexScan.value(row.get(place), partitions.fields()[place].dataType());
+    for (Object row : (List<Object>) files.ask("partitions", details).get("values")) {
+      Object[] converted = IndexScan.row(((List<Object>) row).toArray(), partitions);
       boolean matches = true;
       for (int place = 0; place < names.length; place++) {
         int column = partitions.fieldIndex(names[place]);
@@ -53,7 +47,7 @@ public class PartitionedTable extends MosaicTable implements SupportsPartitionMa
       }
       if (matches) found.add(new GenericInternalRow(converted));
     }
-    return (InternalRow[]) found.toArray(new InternalRow[found.size()]);
+    return (InternalRow[]) found.toArray(new InternalRow[0]);
   }
 
   public boolean dropPartition(InternalRow values) {

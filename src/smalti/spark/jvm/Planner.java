@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -19,7 +20,7 @@ import org.apache.spark.unsafe.Platform;
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
   /** The questions that change a table. Each is asked once, in a process that was just taken from Spark. */
-  private static final Set<String> CHANGES = new HashSet<String>(Arrays.asList(new String[] {"commit", "abort", "truncate"}));
+  private static final Set<String> CHANGES = new HashSet<String>(Arrays.asList("commit", "abort", "truncate"));
   /** Processes that were asked before. Queries that are planned at the same moment ask several. */
   private static final ArrayDeque<Worker> KEPT = new ArrayDeque<Worker>();
   private static final int MOST_KEPT = 2;
@@ -56,8 +57,16 @@ final class Planner {
 
     String[] names(String fact) {
       List<Object> all = (List<Object>) facts.get(fact);
-      return (String[]) all.toArray(new String[all.size()]);
+      return (String[]) all.toArray(new String[0]);
     }
+  }
+
+  /** Details of a question: names, each before its value. */
+  static Map<String, Object> details(Object... namesAndValues) {
+    Map<String, Object> details = new HashMap<String, Object>();
+    for (int place = 0; place < namesAndValues.length; place += 2)
+      details.put((String) namesAndValues[place], namesAndValues[place + 1]);
+    return details;
   }
 
   /** Ask a question that needs no bytes. */

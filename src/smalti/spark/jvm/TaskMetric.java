@@ -2,9 +2,6 @@ package smalti.spark.jvm;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 
@@ -26,9 +23,11 @@ final class TaskMetric implements CustomTaskMetric {
     return value;
   }
 
-  /** All figures that Spark adds up. */
+  /** All figures that Spark adds up, in the order in which Python tells them. */
   static CustomMetric[] all() {
-    return new CustomMetric[] {new FilesMetric(), new RowGroupsMetric(), new SkippedMetric(), new BytesMetric(), new PythonMillisMetric()};
+    return new CustomMetric[] {new SumMetric("files", "Mosaic files read"), new SumMetric("row_groups", "row groups read"),
+      new SumMetric("skipped", "row groups skipped"), new BytesMetric("bytes", "bytes read from Mosaic files"),
+      new SumMetric("milliseconds", "milliseconds in Python")};
   }
 
   /** The figures of a task so far: a long number for each of all(). */
@@ -38,15 +37,5 @@ final class TaskMetric implements CustomTaskMetric {
     CustomTaskMetric[] found = new CustomTaskMetric[all.length];
     for (int place = 0; place < all.length; place++) found[place] = new TaskMetric(all[place].name(), numbers.getLong());
     return found;
-  }
-
-  /** The figures of a report of Python's. */
-  static CustomTaskMetric[] of(Map<String, Object> report) {
-    List<CustomTaskMetric> found = new ArrayList<CustomTaskMetric>();
-    for (CustomMetric metric : all()) {
-      Object value = report.get(metric.name());
-      if (value instanceof Number) found.add(new TaskMetric(metric.name(), ((Number) value).longValue()));
-    }
-    return (CustomTaskMetric[]) found.toArray(new CustomTaskMetric[found.size()]);
   }
 }

@@ -14,7 +14,6 @@ import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.python.PythonWorker;
 import org.apache.spark.unsafe.Platform;
-import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A Python process that runs pyspark_mosaic.worker, and the channel to it.
@@ -78,7 +77,7 @@ public final class Worker implements ByteChannel {
     Map<String, String> all = new TreeMap<String, String>(Planner.python().envVars());
     all.put("SPARK_REUSE_WORKER", "1");
     all.put("OPENBLAS_NUM_THREADS", "1"); // numpy comes with Arrow, and would start threads before a fork
-    return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(all));
+    return Options.toScala(all);
   }
 
   /** How often each kind of request was sent, as JSON; the tests compare it with docs/architecture.md. */
@@ -141,11 +140,10 @@ public final class Worker implements ByteChannel {
       if (channel.read(target) < 0) throw new EOFException(ENDED);
   }
 
-  /** What the process says at the end of a request, as JSON. An error that it reports is thrown. */
-  Map<String, Object> report() throws IOException {
-    Map<String, Object> report = (Map<String, Object>) Planner.JSON.readValue(readBytes(readInt()), Map.class);
-    if (report.containsKey("error")) Platform.throwException(new SparkException((String) report.get("error")));
-    return report;
+  /** Take the error that the process reports at the end of a request, if there is one, and throw it. */
+  void report() throws IOException {
+    byte[] error = readBytes(readInt());
+    if (error.length > 0) Platform.throwException(new SparkException(new String(error, StandardCharsets.UTF_8)));
   }
 
   /** Hand the process back, for the next task. */

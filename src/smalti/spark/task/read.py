@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
@@ -30,7 +30,7 @@ from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters
-from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part, with_numbers
+from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert_array
 from smalti.table.listing import open_found
@@ -49,34 +49,18 @@ class OwnPiece(Piece):
 
 
 @dataclass
-class FileMetrics:
-    """What a task has read of one file."""
-
-    path: str
-    columns: list[str]
-    row_groups: list[int]
-    skipped: int
-
-
-@dataclass
 class Metrics:
     """What a task has read."""
 
-    files: list[FileMetrics] = field(default_factory=list)
-    bytes_read: int = 0
-    requests: int = 0
-    rows: int = 0
+    files: int = 0
+    row_groups: int = 0
+    skipped: int = 0
+    bytes: int = 0
     seconds: float = 0.0
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> tuple[int, ...]:
         """The figures that Spark shows, in the order of `jvm/TaskMetric.java`."""
-        return {
-            "files": len(self.files),
-            "row_groups": sum(len(file.row_groups) for file in self.files),
-            "skipped": sum(file.skipped for file in self.files),
-            "bytes": self.bytes_read,
-            "milliseconds": int(self.seconds * 1000),
-        }
+        return self.files, self.row_groups, self.skipped, self.bytes, int(self.seconds * 1000)
 
 
 class CountingSource(WrappedSource):
@@ -87,8 +71,7 @@ class CountingSource(WrappedSource):
         self._metrics = metrics
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        self._metrics.bytes_read += sum(size for _, size in ranges)
-        self._metrics.requests += len(ranges)
+        self._metrics.bytes += sum(size for _, size in ranges)
         return self._source.read_many(ranges)
 
 
@@ -122,19 +105,19 @@ class TaskScan:
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The batches of a pickled split, each with the URI of the file that its rows are from."""
+        batches = self.batches(pickle.loads(split), metrics)
         if self.order:
-            yield from self._first(self.batches(pickle.loads(split), metrics), metrics)
+            yield from self._first(batches)
             return
-        for file, batch in self.batches(pickle.loads(split), metrics):
-            wanted = batch if self.limit is None else batch.slice(0, self.limit - metrics.rows)
-            metrics.rows += wanted.num_rows
+        rows = 0
+        for file, batch in batches:
+            wanted = batch if self.limit is None else batch.slice(0, self.limit - rows)
+            rows += wanted.num_rows
             yield file, wanted
-            if metrics.rows == self.limit:
+            if rows == self.limit:
                 return
 
-    def _first(
-        self, batches: Iterator[tuple[str, pa.RecordBatch]], metrics: Metrics
-    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _first(self, batches: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The first rows of each file, in the order that is asked for."""
         keys: list[tuple[str, Any]] = []
         for index, (name, ascending, nulls_first) in enumerate(self.order):
@@ -148,7 +131,6 @@ class TaskScan:
                 flags = {f"has value {index}": best[name].is_valid() for index, (name, *_) in enumerate(self.order)}
                 sorted_by = pa.table({**flags, **{name: best[name] for name, *_ in self.order}})
                 best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
-            metrics.rows += best.num_rows
             yield from ((file, batch) for batch in best.combine_chunks().to_batches())
 
     def batches(self, split: Sequence[Piece], metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -161,7 +143,7 @@ class TaskScan:
                 read = self._read_own if is_own else partial(self._read_files, first.filesystem)
                 for piece, batch in read(list(pieces), metrics):
                     uri = file_uri(piece.file.name, scheme)
-                    complete = self._complete(batch, piece, uri)
+                    complete = batch if self.stored is self.schema else add_hidden(batch, self.schema, piece, uri)
                     metrics.seconds = time.monotonic() - started
                     yield uri, complete
         finally:
@@ -182,12 +164,6 @@ class TaskScan:
             skip_unreadable(piece.file, error, self.options)
         elif not (isinstance(error, FileNotFoundError) and self.options.ignore_missing_files):
             raise error
-
-    def _complete(self, batch: pa.RecordBatch, piece: Piece, uri: str) -> pa.RecordBatch:
-        """A batch with the hidden column, if it is asked for."""
-        if self.stored is self.schema:
-            return batch
-        return add_hidden(batch, self.schema, piece, uri)
 
     def _read_files(
         self, filesystem: FileSystem, pieces: Sequence[Piece], metrics: Metrics
@@ -228,24 +204,22 @@ class TaskScan:
         if tree is not None:
             matching = set(file.matching_row_groups(tree))
             kept = [group for group in groups if group in matching]
-        metrics.files.append(FileMetrics(piece.file.path, stored.paths, kept, len(groups) - len(kept)))
-        constants, to_spark = constants_of(piece.file.partition), partial(_to_spark, piece.file.path)
-        adapter = Adapter(self.stored, stored.wanted, constants, to_spark)
+        metrics.files += 1
+        metrics.row_groups += len(kept)
+        metrics.skipped += len(groups) - len(kept)
+        constants, convert = constants_of(piece.file.partition), partial(to_spark, piece.file.path)
+        # Row numbers are the first column of what is read, and the last of what is handed on.
+        is_numbered = asks_row_numbers(self.schema)
+        schema = self.stored.append(NUMBERS.field) if is_numbered else self.stored
+        names = [NUMBERS.name, *stored.wanted] if is_numbered else stored.wanted
+        adapter = Adapter(schema, names, constants, convert)
         # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
         wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
-        if asks_row_numbers(self.schema):
-            return FileRead(stored.paths, wanted, with_numbers(adapter.adapt), row_groups=kept, row_index=NUMBERS)
-        return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept)
+        row_index = NUMBERS if is_numbered else None
+        return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept, row_index=row_index)
 
 
-def load_scan(pickled: bytes) -> TaskScan:
-    """The scan that the driver has pickled."""
-    scan = pickle.loads(pickled)
-    assert isinstance(scan, TaskScan)
-    return scan
-
-
-def _to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
+def to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
     """An array of the file at `path`, in the type that Spark takes."""
     if not target.nullable and array.null_count:
         raise SchemaError("null in a column that must not be null", path=path, column=target.name)
