@@ -9,10 +9,7 @@ import gc
 
 from pyspark.daemon import manager
 
-import smalti.spark.driver.plan
-import smalti.spark.driver.questions
-import smalti.spark.driver.write
-import smalti.spark.task.read  # noqa: F401
+import smalti.spark.worker  # noqa: F401
 
 if __name__ == "__main__":
     gc.collect()

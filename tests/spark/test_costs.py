@@ -16,11 +16,11 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import smalti
 from smalti.io.sources import LocalSource
-from smalti.spark import types as spark_types
 from smalti.spark.driver import plan, questions
 from smalti.spark.driver.questions import answer
 from smalti.spark.options import parse_read_options
 from smalti.spark.task.read import Metrics
+from smalti.spark.types import spark_schema
 from tests.docs.test_imports import SOURCE, imports
 
 SCHEMA = StructType([StructField("x", LongType())])
@@ -109,8 +109,8 @@ def test_planning_reads_the_end_of_a_file_once(
 def test_a_schema_is_written_once_for_all_loads(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not again if the table is loaded again, and not at all if Spark has the schema from its catalog."""
     made: list[int] = []
-    make = spark_types.spark_schema
-    monkeypatch.setattr(spark_types, "spark_schema", lambda schema: (made.append(len(schema)), make(schema))[1])
+    make = spark_schema
+    monkeypatch.setattr(questions, "spark_schema", lambda schema: (made.append(len(schema)), make(schema))[1])
     monkeypatch.setattr(questions, "_schemas", {})
     written = [ask("open", options={"path": table})[0]["schema"] for _ in range(3)]
     assert len(set(written)) == len(made) == 1

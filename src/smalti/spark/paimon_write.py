@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,27 +20,10 @@ from smalti.spark.task.write import to_stored
 from smalti.spark.types import stored_schema
 
 
-@dataclass(frozen=True)
-class PaimonPlan:
-    """Where and how rows are written to a Paimon table; it travels to the tasks."""
-
-    path: str
-    storage: Mapping[str, str]
-    schema: pa.Schema
-    job: Job
-
-    def open(self) -> Any:
-        return open_for_commit(self.path, self.storage).table
-
-    def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:  # noqa: ARG002
-        """Write the rows of a task, and return the messages of pypaimon, pickled."""
-        adapter = Adapter(self.schema, self.schema.names, convert=to_stored)
-        adapted = (adapter.adapt(batch) for batch in batches if batch.num_rows)
-        return pickle.dumps(write_files(adapted, self.open(), self.job))
-
-
 class PaimonWrite:
-    """One `df.write...save()` to a Paimon table."""
+    """One `df.write...save()` to a Paimon table; see `DirectoryWrite`. It is the plan of its tasks, too."""
+
+    order: Sequence[str] = ()
 
     def __init__(
         self, options: WriteOptions, rows: StructType, mode: SaveMode, partition: Partition, *, streams: bool
@@ -51,8 +33,8 @@ class PaimonWrite:
         # Spark's modes mean what they mean for other tables: overwriting replaces all rows, unless it is dynamic.
         dynamic = options.partition_overwrite_mode == "dynamic" if overwrite else None
         replaced = {name: str(value) for name, value in partition.items()} if overwrite else None
-        self.plan = PaimonPlan(path, options.storage, stored_schema(rows), Job(replaced, dynamic))
-        self.order: Sequence[str] = ()
+        self._path, self._storage = path, options.storage
+        self._schema, self._job = stored_schema(rows), Job(replaced, dynamic)
         if streams:
             raise UnsupportedFeatureError(
                 "streams are not written to Paimon tables, because a batch that is repeated would be there twice",
@@ -75,8 +57,21 @@ class PaimonWrite:
                 expected=list(table.partition_keys),
             )
         # Refuse columns that the table does not have before a task starts.
-        check_names(table, self.plan.schema.names)
+        check_names(table, self._schema.names)
         self._one_task = table.bucket_mode().name == "HASH_DYNAMIC"
+
+    @property
+    def plan(self) -> PaimonWrite:
+        return self
+
+    def _open(self) -> Any:
+        return open_for_commit(self._path, self._storage).table
+
+    def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:  # noqa: ARG002
+        """Write the rows of a task, and return the messages of pypaimon, pickled."""
+        adapter = Adapter(self._schema, self._schema.names, convert=to_stored)
+        adapted = (adapter.adapt(batch) for batch in batches if batch.num_rows)
+        return pickle.dumps(write_files(adapted, self._open(), self._job))
 
     def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:  # noqa: ARG002
         written = [part for part in map(pickle.loads, messages) if part]
@@ -85,11 +80,11 @@ class PaimonWrite:
             raise UnsupportedFeatureError(
                 "each task would assign buckets of its own to the same keys: write to a table with dynamic buckets "
                 "from one task (df.coalesce(1)), or give the table a fixed number of buckets",
-                path=self.plan.path,
+                path=self._path,
                 found=f"{len(written)} tasks",
             )
-        commit(self.plan.open(), self.plan.job, [message for part in written for message in part])
+        commit(self._open(), self._job, [message for part in written for message in part])
 
     def abort(self, messages: Sequence[bytes]) -> None:
         staged = [message for part in map(pickle.loads, messages) for message in part]
-        discard(self.plan.open(), self.plan.job, staged)
+        discard(self._open(), self._job, staged)

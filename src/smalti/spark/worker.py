@@ -1,8 +1,8 @@
 """What a Python process does for Java: answer a question on the driver, read for a task, write for a task.
 
 Spark forks a process for this module, hands it over from one request to the next, and kills it when it is no longer
-wanted; see `jvm/Worker.java`. A request is a word and byte strings, after their number. Imports are left to the kind of
-request, so that a task waits for what it needs and nothing else.
+wanted; see `jvm/Worker.java`. A request is a word and byte strings, after their number. What is imported here is
+imported once, by the daemon that forks the processes; see `pyspark_mosaic.daemon`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import pyarrow as pa
 
 from smalti.errors import MosaicError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from smalti.spark.driver.questions import UnknownTableError, answer
+from smalti.spark.task.read import Metrics
 
 #: As Java's DataInputStream reads and writes it, before each byte string.
 _LENGTH = struct.Struct("!i")
@@ -45,8 +46,6 @@ def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
 
 def _ask(parts: Sequence[bytes], outfile: IO[bytes]) -> None:
     """Answer with JSON, and with byte strings after their number. An error is an answer, too."""
-    from smalti.spark.driver.questions import UnknownTableError, answer
-
     facts: dict[str, object]
     answered: Sequence[bytes] = ()
     try:
@@ -66,8 +65,6 @@ def _ask(parts: Sequence[bytes], outfile: IO[bytes]) -> None:
 def _read(scan: bytes, split: bytes, stream: IO[bytes]) -> None:
     """Write batches as Arrow's stream has them, each after the name of its file and figures; then an error, or nothing
     and the figures."""
-    from smalti.spark.task.read import Metrics
-
     metrics, outfile = Metrics(), _Channel(stream)
     try:
         task = pickle.loads(scan)
@@ -96,8 +93,6 @@ def _write(plan: bytes, task: bytes, infile: IO[bytes], outfile: IO[bytes]) -> N
     An error is sent at once. Java notices before it sends the next batch and ends this process, which until then
     has to take what is on its way: Java would wait for ever otherwise.
     """
-    import pyarrow as pa
-
     try:
         message = pickle.loads(plan).write(int(task), pa.ipc.open_stream(infile))  # type: ignore[arg-type]
     except Exception as error:

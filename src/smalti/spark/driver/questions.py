@@ -18,12 +18,19 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from smalti.spark.driver.plan import Table, find_table
+from smalti.spark.driver.stream import find_stream
+from smalti.spark.driver.write import begin_write
+from smalti.spark.filters import parse_filters
+from smalti.spark.hidden import stored_part
+from smalti.spark.options import parse_read_options, parse_write_options
+from smalti.spark.task.read import TaskScan
+from smalti.spark.types import arrow_schema, spark_schema
 
-    from smalti.spark.driver.plan import Table
+if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
 
     AnyTable = Table | SnapshotTable
@@ -51,9 +58,6 @@ class UnknownTableError(Exception):
 
 def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The bytes are the table."""
-    from smalti.spark.driver.plan import find_table
-    from smalti.spark.options import parse_read_options
-
     options = parse_read_options(question["options"])
     is_given = question.get("given", False)
     table = find_table(options, has_schema=is_given)
@@ -76,13 +80,8 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
 
 def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
-    from smalti.spark.filters import parse_filters
-    from smalti.spark.hidden import stored_part
-    from smalti.spark.task.read import TaskScan
-    from smalti.spark.types import arrow_schema
-
     table = _narrowed(question, parts)
-    schema = arrow_schema(_schema(question["schema"]))
+    schema = _arrow(question["schema"])
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
@@ -99,27 +98,20 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
 
 def aggregate(question: Question, parts: Sequence[bytes]) -> Answer:
     """Answer `count`, `min` and `max` from the index of the files, if they tell."""
-    from smalti.spark.types import arrow_schema
-
     table = _narrowed(question, parts)
-    schema = arrow_schema(_schema(question["schema"]))
+    schema = _arrow(question["schema"])
     return {"rows": table.aggregate(schema, question["functions"], question["groups"])}, ()
 
 
 def decide(question: Question, parts: Sequence[bytes]) -> Answer:
     """Which filters of a query the partitions decide for all rows."""
-    from smalti.spark.filters import parse_filters
-    from smalti.spark.types import arrow_schema
-
-    filters = parse_filters(question["filters"])
-    return {"decided": _table(question, parts).decides(arrow_schema(_schema(question["schema"])), filters)}, ()
+    table, filters = _table(question, parts), parse_filters(question["filters"])
+    return {"decided": table.decides(_arrow(question["schema"]), filters)}, ()
 
 
 def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
     """The partitions that have rows, as lists of values."""
-    from smalti.spark.types import arrow_schema
-
-    return {"values": _table(question, parts).partition_values(arrow_schema(_schema(question["schema"])))}, ()
+    return {"values": _table(question, parts).partition_values(_arrow(question["schema"]))}, ()
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -127,9 +119,6 @@ def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
 
 def offsets(question: Question, _: Sequence[bytes]) -> Answer:
     """Where a stream starts and how much there is now; or, with a start, how far the next batch reads."""
-    from smalti.spark.driver.stream import find_stream
-    from smalti.spark.options import parse_read_options
-
     options = parse_read_options(question["options"])
     stream, start = find_stream(options), question.get("start")
     if start is None:
@@ -143,13 +132,8 @@ def offsets(question: Question, _: Sequence[bytes]) -> Answer:
 
 def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
-    from smalti.spark.driver.stream import find_stream
-    from smalti.spark.options import parse_read_options
-    from smalti.spark.task.read import TaskScan
-    from smalti.spark.types import arrow_schema
-
     options = parse_read_options(question["options"])
-    schema = arrow_schema(_schema(question["schema"]))
+    schema = _arrow(question["schema"])
     splits = find_stream(options).splits(schema, question["start"], question["end"])
     return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
 
@@ -163,10 +147,6 @@ def begin(question: Question, _: Sequence[bytes]) -> Answer:
     The bytes are the Arrow schema of the batches, what tasks need, and what the commit needs. There are none if the
     mode is for new tables and there is something already.
     """
-    from smalti.spark.driver.write import begin_write
-    from smalti.spark.options import parse_write_options
-    from smalti.spark.types import arrow_schema
-
     options = parse_write_options(question["options"])
     mode, rows = question["mode"], _schema(question["schema"])
     if mode in ("error", "ignore") and options.root.exists():
@@ -190,9 +170,6 @@ def abort(_: Question, parts: Sequence[bytes]) -> Answer:
 
 def truncate(question: Question, _: Sequence[bytes]) -> Answer:
     """Remove all rows of a table, or those of a partition."""
-    from smalti.spark.driver.write import begin_write
-    from smalti.spark.options import parse_write_options
-
     options = parse_write_options(question["options"])
     begin_write(options, _schema(question["schema"]), "overwrite", question.get("partition")).commit([])
     return {}, ()
@@ -242,12 +219,9 @@ def _keep(name: str, table: AnyTable) -> None:
 
 def _narrowed(question: Question, parts: Sequence[bytes]) -> AnyTable:
     """The table without the files that decided filters rule out: Spark does not apply these filters again."""
-    from smalti.spark.filters import parse_filters
-    from smalti.spark.types import arrow_schema
-
     table = _table(question, parts)
     if question["decided"]:
-        table.narrow(arrow_schema(_schema(question["partitions"])), parse_filters(question["decided"]))
+        table.narrow(_arrow(question["partitions"]), parse_filters(question["decided"]))
     return table
 
 
@@ -256,8 +230,6 @@ def _written(schema: pa.Schema) -> str:
 
     Tables with the same columns have the same object; see `smalti.spark.driver.plan`.
     """
-    from smalti.spark.types import spark_schema
-
     known = _schemas.get(id(schema))
     if known is None:
         known = schema, spark_schema(schema).json()
@@ -269,3 +241,7 @@ def _written(schema: pa.Schema) -> str:
 
 def _schema(written: str) -> StructType:
     return StructType.fromJson(json.loads(written))
+
+
+def _arrow(written: str) -> pa.Schema:
+    return arrow_schema(_schema(written))

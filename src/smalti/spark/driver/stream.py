@@ -1,4 +1,4 @@
-"""Streams from plain directories: each new file becomes rows once. `snapshots` has those from Paimon tables.
+"""Streams from plain directories: each new file becomes rows once. `spark.paimon` has those from Paimon tables.
 
 Nothing is kept between two questions: offsets are in Spark's checkpoint, and Java passes back what was available when
 a stream that ends by itself has started.
@@ -7,7 +7,7 @@ a stream that ends by itself has started.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -19,29 +19,16 @@ from smalti.spark.options import ReadOptions
 from smalti.table.paimon_layout import is_paimon_table
 from smalti.table.splits import Piece
 
-
-class Stream(Protocol):
-    """What a stream is asked."""
-
-    def first_offset(self) -> Offset:
-        """The offset of a stream that has read nothing."""
-
-    def available(self) -> Any:
-        """What there is now, as JSON has it, for streams that end when they have read that much."""
-
-    def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
-        """How far a batch reads that begins at `start`; `available` is None for all that there is now."""
-
-    def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
-        """What each task reads between two offsets."""
+if TYPE_CHECKING:
+    from smalti.spark.paimon import SnapshotStream
 
 
-def find_stream(options: ReadOptions) -> Stream:
+def find_stream(options: ReadOptions) -> DirectoryStream | SnapshotStream:
     """The stream that read options name."""
     locations = [locate(path, storage_options=options.storage) for path in options.paths]
     if options.plain or len(locations) > 1 or not is_paimon_table(locations[0]):
         return DirectoryStream(options)
-    from smalti.spark.driver.snapshots import SnapshotStream
+    from smalti.spark.paimon import SnapshotStream
 
     return SnapshotStream(options)
 
@@ -56,13 +43,18 @@ class DirectoryStream:
         self._options = options
 
     def first_offset(self) -> Offset:
+        """The offset of a stream that has read nothing."""
         return first_offset()
 
     def available(self) -> dict[str, int]:
-        """When each file was modified, by the name that it keeps once its commit is carried out."""
+        """What there is now, as JSON has it, for streams that end when they have read that much.
+
+        Here it is when each file was modified, by the name that it keeps once its commit is carried out.
+        """
         return {file.name: file.modified for file in self._table().files}
 
-    def next_offset(self, start: Offset, available: dict[str, int] | None, max_files: int | None) -> Offset:
+    def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
+        """How far a batch reads that begins at `start`; `available` is None for all that there is now."""
         table = self._table()
         check_rewritten(start, table.rewritten)
         listed = {file.name: file.modified for file in table.files} if available is None else available
@@ -70,6 +62,7 @@ class DirectoryStream:
         return end if end is start or not table.rewritten else {**end, "rewritten": dict(table.rewritten)}
 
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
+        """What each task reads between two offsets."""
         names = added(start, end)
         if not names:
             return []

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql.types import StructType
 
@@ -19,7 +19,7 @@ from smalti.errors import ConflictError, LeftoverWarning, MosaicError, PaimonTab
 from smalti.io import locate, write_whole
 from smalti.io.services import service_of
 from smalti.spark.options import WriteOptions
-from smalti.spark.task.write import DirectoryWritePlan, WritePlan
+from smalti.spark.task.write import DirectoryWritePlan
 from smalti.spark.types import stored_schema
 from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table
@@ -30,28 +30,14 @@ from smalti.table.partitions import check_partition_columns, partition_value
 from smalti.table.records import FileId, Mode
 from smalti.table.writing import check_fits, check_partitioned_alike, commit_staged, stage_empty
 
+if TYPE_CHECKING:
+    from smalti.spark.paimon_write import PaimonWrite
+
 #: How rows come to a table. "error" and "ignore" are for tables that must be new: what happens if another job has made
 #: the table meanwhile.
 SaveMode = Literal["append", "overwrite", "error", "ignore"]
 #: The partition that is replaced, by the values of its columns as text.
 Partition = Mapping[str, str | None]
-
-
-class Write(Protocol):
-    """A write that has begun. It travels, pickled, from the question `begin` to the question `commit` or `abort`."""
-
-    @property
-    def plan(self) -> WritePlan: ...
-
-    @property
-    def order(self) -> Sequence[str]:
-        """The columns by which the rows of a task are sorted before they are written."""
-
-    def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:
-        """Make visible what the tasks have staged. `batch` is the number of a stream's batch."""
-
-    def abort(self, messages: Sequence[bytes]) -> None:
-        """Remove what the tasks have staged."""
 
 
 def begin_write(
@@ -61,7 +47,7 @@ def begin_write(
     partition: Partition | None = None,
     *,
     streams: bool = False,
-) -> Write:
+) -> DirectoryWrite | PaimonWrite:
     """Check what can be checked before a task starts, and return the write.
 
     Parameters
@@ -86,7 +72,11 @@ def begin_write(
 
 
 class DirectoryWrite:
-    """One `df.write...save()` to a plain directory."""
+    """One `df.write...save()` to a plain directory.
+
+    It travels, pickled, from the question `begin` to the question `commit` or `abort`; its `plan` travels to the tasks.
+    By the columns of `order`, the rows of a task are sorted before they are written.
+    """
 
     def __init__(self, options: WriteOptions, rows: StructType, mode: SaveMode, partition: Partition) -> None:
         schema = stored_schema(rows)
@@ -111,6 +101,7 @@ class DirectoryWrite:
             self._since = check_fits(self.plan, "the DataFrame")
 
     def commit(self, messages: Sequence[bytes], batch: int | None = None) -> None:  # noqa: ARG002
+        """Make visible what the tasks have staged. `batch` is the number of a stream's batch."""
         staged = staged_files(messages)
         root = self.plan.root
         if not staged and not self._replaced and (self._mode == "overwrite" or not list_table(root).files):
@@ -133,6 +124,7 @@ class DirectoryWrite:
                 warnings.warn(text, LeftoverWarning, stacklevel=2)
 
     def abort(self, messages: Sequence[bytes]) -> None:  # noqa: ARG002
+        """Remove what the tasks have staged."""
         CommitLog(self.plan.root).discard([f"{JOBS}/{self.plan.job}"], unless_pending=True)
 
     def _replaceable(self, listing: Listing, *, writes: bool) -> dict[str, FileId]:

@@ -74,7 +74,7 @@ final class AlterTable {
     for (Object column : CollectionConverters.asJava(command.columnsToAdd())) {
       Seq name = ((QualifiedColType) column).name();
       boolean anywhere = name.size() == 1 && ((QualifiedColType) column).position().isEmpty();
-      placed.add(anywhere ? placed((Product) column, after(last)) : column);
+      placed.add(anywhere ? placed((Product) column, TableChange.ColumnPosition.after(last)) : column);
       if (anywhere) last = (String) name.head();
     }
     return new AddColumns(command.table(), CollectionConverters.asScala(placed).toList());
@@ -88,16 +88,6 @@ final class AlterTable {
           ? Option.apply(new ResolvedFieldPosition(position)) : column.productElement(place);
     try {
       return column.getClass().getConstructors()[0].newInstance(parts);
-    } catch (Exception error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
-  /** ColumnPosition.after(name): Janino does not call static methods of interfaces. */
-  private static TableChange.ColumnPosition after(String name) {
-    try {
-      return (TableChange.ColumnPosition) TableChange.ColumnPosition.class
-          .getMethod("after", new Class[] {String.class}).invoke(null, new Object[] {name});
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }

@@ -39,14 +39,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public ReadLimit getDefaultReadLimit() {
-    boolean all = !start().has("maxFiles");
-    Class[] types = all ? new Class[0] : new Class[] {int.class};
-    Object[] values = all ? new Object[0] : new Object[] {Integer.valueOf((int) start().number("maxFiles"))};
-    try { // Janino does not call static methods of interfaces.
-      return (ReadLimit) ReadLimit.class.getMethod(all ? "allAvailable" : "maxFiles", types).invoke(null, values);
-    } catch (Exception error) {
-      throw new IllegalStateException(error);
-    }
+    return start().has("maxFiles") ? ReadLimit.maxFiles((int) start().number("maxFiles")) : ReadLimit.allAvailable();
   }
 
   public void prepareForTriggerAvailableNow() {

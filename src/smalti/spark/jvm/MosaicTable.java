@@ -1,8 +1,6 @@
 package smalti.spark.jvm;
 
-import java.util.Arrays;
 import java.util.Collections;
-import java.util.EnumSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
@@ -90,13 +88,13 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
    */
   public Set capabilities() {
     // The rows are as Python has checked them: to compare 10,000 columns with themselves takes Spark seconds.
-    if (options.containsKey(Options.JOB)) return EnumSet.of(TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
+    if (options.containsKey(Options.JOB)) return Set.of(TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
     if (!ofCatalog)
-      return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE,
+      return Set.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE,
           TableCapability.TRUNCATE);
-    return EnumSet.copyOf(Arrays.asList(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
-        TableCapability.BATCH_WRITE, TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC));
+    return Set.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.BATCH_WRITE,
+        TableCapability.STREAMING_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC);
   }
 
   /** The options with more of them, as a query or a write may give them. */

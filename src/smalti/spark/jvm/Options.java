@@ -1,7 +1,5 @@
 package smalti.spark.jvm;
 
-import java.util.Arrays;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -22,8 +20,8 @@ final class Options {
   /** Properties of a table in a catalog, as JSON. Those that are called like an option count as one. */
   static final String PROPERTIES = "smalti.properties";
   private static final String OPTION = "option.";
-  private static final Set<String> RESERVED = new HashSet<String>(Arrays.asList("owner", "provider", "location",
-      "external", "is_managed_location", "comment", "collation", "transient_lastddltime"));
+  private static final Set<String> RESERVED = Set.of("owner", "provider", "location", "external",
+      "is_managed_location", "comment", "collation", "transient_lastddltime");
 
   private Options() {}
 

@@ -4,9 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
-import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -20,7 +18,7 @@ import org.apache.spark.unsafe.Platform;
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
   /** The questions that change a table. Each is asked once, in a process that was just taken from Spark. */
-  private static final Set<String> CHANGES = new HashSet<String>(Arrays.asList("commit", "abort", "truncate"));
+  private static final Set<String> CHANGES = Set.of("commit", "abort", "truncate");
   /** Processes that were asked before. Queries that are planned at the same moment ask several. */
   private static final ArrayDeque<Worker> KEPT = new ArrayDeque<Worker>();
   private static final int MOST_KEPT = 2;

@@ -98,6 +98,8 @@ def _build(path: Path, jars: Path) -> None:
         compiler = [str(jar) for pattern in ("janino-*.jar", "commons-compiler-*.jar") for jar in jars.glob(pattern)]
         # The Java that Spark runs with; short runs are over before optimized code would pay.
         command = [ensure_java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+        # Without a version of the class files, Janino does not call static methods of interfaces.
+        command += ["-Dorg.codehaus.janino.UnitCompiler.defaultTargetVersion=8"]
         command += ["-cp", os.pathsep.join(compiler), _COMPILER, "-g", "-encoding", "UTF-8", "-d", str(classes)]
         command += ["-classpath", os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))]
         command += [str(sources / name) for name in sorted(_sources())]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterable
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -19,17 +18,11 @@ from smalti.spark.types import convert_array
 from smalti.table.staging import DirectoryPlan, StagingWriter
 
 
-class WritePlan(Protocol):
+class DirectoryWritePlan(DirectoryPlan):
     """Where and how the rows of a DataFrame are written. The driver makes it once, and it travels to the tasks."""
 
     def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:
         """Write the rows of a task, and return what the commit needs, pickled. After an error nothing stays behind."""
-
-
-class DirectoryWritePlan(DirectoryPlan):
-    """A write to a plain directory."""
-
-    def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:
         adapter = Adapter(self.schema, self.schema.names, convert=to_stored)
 
         def adapt(batch: pa.RecordBatch) -> pa.RecordBatch:
