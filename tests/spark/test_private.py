@@ -76,21 +76,24 @@ CASES = [
 
 @pytest.mark.parametrize(("prepare", "used"), CASES, ids=[prepare.__name__ for prepare, _ in CASES])
 def test_the_cache_directory_is_used_only_if_it_is_ours(
-    prepare: Callable[[Path], None], used: bool, tmp_path: Path
+    prepare: Callable[[Path], None], used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "anothers" in prepare.__name__ and os.getuid() != 0:
         pytest.skip("only root can give a directory away")
     home = tmp_path / "cache"
     home.mkdir(mode=0o700)
     prepare(home)
-    found = private_directory({"XDG_CACHE_HOME": str(home)})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    found = private_directory()
     assert (found == home / "smalti") is used
     assert found.is_dir()
     assert found.stat().st_uid == os.getuid()
     assert not found.stat().st_mode & 0o022
 
 
-def test_it_is_below_the_home_directory(tmp_path: Path) -> None:
-    found = private_directory({"HOME": str(tmp_path)})
+def test_it_is_below_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = private_directory()
     assert found == tmp_path / ".cache/smalti"
     assert not found.stat().st_mode & 0o077

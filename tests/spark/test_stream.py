@@ -11,7 +11,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.errors import ReplacedError
-from smalti.spark.driver.offsets import added, advance, first_offset
+from smalti.spark.driver.offsets import Offset, added, advance, first_offset
 from smalti.spark.driver.stream import find_stream
 from smalti.spark.driver.write import query_name
 from smalti.spark.options import ReadOptions, WriteOptions
@@ -153,15 +153,18 @@ def test_a_table_that_was_changed_is_refused_and_never_read_twice(tmp_path: Path
     """Files with rows that were read have other names now. A stream that begins afterwards reads them once."""
     for number in range(3):
         file(tmp_path / f"t/f{number}.mosaic", [number, number + 10])
-    stream = find_stream(ReadOptions((str(tmp_path / "t"),)))
-    offset = stream.next_offset(stream.first_offset(), None, None)
+
+    def following(start: Offset, most: int | None = None) -> Offset:
+        return find_stream(ReadOptions((str(tmp_path / "t"),))).next_offset(start, None, most)
+
+    offset = following(first_offset())
     jobs.delete(tmp_path / "t", "x = 11")
     file(tmp_path / "t/f9.mosaic", [99])
     with pytest.raises(ReplacedError, match="compacted or changed since this stream has read it"):
-        stream.next_offset(offset, None, None)
-    offset = stream.next_offset(stream.first_offset(), None, 2)
-    offset = stream.next_offset(offset, None, None)  # It has begun after the change, and goes on.
+        following(offset)
+    offset = following(first_offset(), 2)
+    offset = following(offset)  # It has begun after the change, and goes on.
     assert len(offset["files"]) == 4
     jobs.compact(tmp_path / "t")
     with pytest.raises(ReplacedError, match="rows rewritten by record 3"):
-        stream.next_offset(offset, None, None)
+        following(offset)

@@ -155,14 +155,15 @@ class SnapshotStream:
     newest snapshot.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, table: SnapshotTable) -> None:
+        options = table.options
         if (options.snapshot_id or options.tag_name or options.timestamp) is not None:
             raise MosaicError(
                 "a stream begins with the newest snapshot: snapshotId, tagName and timestamp are for batches",
                 path=options.paths[0],
             )
-        self._table = SnapshotTable(options)
-        refuse_stream(self._table.table.table)
+        self._table = table
+        refuse_stream(table.table.table)
 
     def first_offset(self) -> Offset:
         return {"snapshot": 0}

@@ -351,14 +351,13 @@ def _union(schemas: Sequence[tuple[str, pa.Schema]], partitions: pa.Schema, *, c
     return known[1]
 
 
-def find_table(options: ReadOptions, *, has_schema: bool = False) -> Table | SnapshotTable:
-    """The table that read options name: a plain directory, or a Paimon table as of a snapshot.
-
-    A plain directory may be empty if it `has_schema`, and missing if it is of a catalog.
-    """
+def find_table(
+    options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False
+) -> Table | SnapshotTable:
+    """The table that read options name: a plain directory (see `Table`), or a Paimon table as of a snapshot."""
     if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
         try:
-            return Table(options, may_be_empty=has_schema, may_be_missing=options.of_catalog)
+            return Table(options, may_be_empty=may_be_empty, may_be_missing=may_be_missing)
         except PaimonTableError as error:
             if len(options.paths) > 1 or error.place["path"] != locate(options.paths[0]).path.rstrip("/"):
                 raise

@@ -60,7 +60,7 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The bytes are the table."""
     options = parse_read_options(question["options"])
     is_given = question.get("given", False)
-    table = find_table(options, has_schema=is_given)
+    table = find_table(options, may_be_empty=is_given, may_be_missing=options.of_catalog)
     schema = None if is_given else _written(table.schema())
     table.learn_facts(most=_MAX_OPENED)
     partitions = table.partitions().names

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from smalti.errors import MosaicError
-from smalti.io import locate
 from smalti.spark.driver.offsets import Offset, added, advance, check_rewritten, first_offset
-from smalti.spark.driver.plan import Table
+from smalti.spark.driver.plan import Table, find_table
 from smalti.spark.options import ReadOptions
-from smalti.table.paimon_layout import is_paimon_table
 from smalti.table.splits import Piece
 
 if TYPE_CHECKING:
@@ -24,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def find_stream(options: ReadOptions) -> DirectoryStream | SnapshotStream:
-    """The stream that read options name."""
-    locations = [locate(path, storage_options=options.storage) for path in options.paths]
-    if options.plain or len(locations) > 1 or not is_paimon_table(locations[0]):
-        return DirectoryStream(options)
+    """The stream of the table that read options name, as the table is now."""
+    table = find_table(options, may_be_empty=True, may_be_missing=True)
+    if isinstance(table, Table):
+        return DirectoryStream(table)
     from smalti.spark.paimon import SnapshotStream
 
-    return SnapshotStream(options)
+    return SnapshotStream(table)
 
 
 class DirectoryStream:
@@ -39,8 +37,8 @@ class DirectoryStream:
     A table that was compacted or changed since then is refused, because its rows would be read again.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
-        self._options = options
+    def __init__(self, table: Table) -> None:
+        self._table = table
 
     def first_offset(self) -> Offset:
         """The offset of a stream that has read nothing."""
@@ -51,27 +49,20 @@ class DirectoryStream:
 
         Here it is when each file was modified, by the name that it keeps once its commit is carried out.
         """
-        return {file.name: file.modified for file in self._table().files}
+        return {file.name: file.modified for file in self._table.files}
 
     def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
         """How far a batch reads that begins at `start`; `available` is None for all that there is now."""
-        table = self._table()
-        check_rewritten(start, table.rewritten)
-        listed = {file.name: file.modified for file in table.files} if available is None else available
-        end = advance(start, listed, max_files)
-        return end if end is start or not table.rewritten else {**end, "rewritten": dict(table.rewritten)}
+        rewritten = self._table.rewritten
+        check_rewritten(start, rewritten)
+        end = advance(start, self.available() if available is None else available, max_files)
+        return end if end is start or not rewritten else {**end, "rewritten": dict(rewritten)}
 
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
         """What each task reads between two offsets."""
         names = added(start, end)
-        if not names:
-            return []
-        table = self._table()
-        files = {file.name: file for file in table.files}
+        files = {file.name: file for file in self._table.files}
         gone = [name for name in names if name not in files]
         if gone:
             raise MosaicError("files of a batch have gone before they were read", path=gone[0], found=len(gone))
-        return table.splits(schema, files=[files[name] for name in names])
-
-    def _table(self) -> Table:
-        return Table(self._options, may_be_empty=True, may_be_missing=True)
+        return self._table.splits(schema, files=[files[name] for name in names])

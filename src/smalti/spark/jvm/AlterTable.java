@@ -13,7 +13,9 @@ import org.apache.spark.sql.catalyst.plans.logical.RecoverPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.RefreshTable;
 import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryCommand;
+import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
 import scala.collection.immutable.Seq;
@@ -32,9 +34,10 @@ final class AlterTable {
         && ((LogicalPlan) node).resolved() && ((UnaryCommand) node).child() instanceof ResolvedTable
         && table(node) instanceof MosaicTable;
     if (!alters) return node;
+    boolean isPartitioned = ((MosaicTable) table(node)).partitioning().length > 0;
     if (!(node instanceof AlterTableCommand)) {
       // The directories are the partitions, so that there is nothing to repair but what Spark has cached.
-      return table(node) instanceof PartitionedTable ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;
+      return isPartitioned ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;
     }
     AlterTableCommand command = (AlterTableCommand) node;
     for (Object change : CollectionConverters.asJava(command.changes())) {
@@ -44,7 +47,7 @@ final class AlterTable {
       if (node instanceof AddColumns && change instanceof TableChange.AddColumn && !((TableChange.AddColumn) change).isNullable())
         MosaicSource.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
     }
-    return table(node) instanceof PartitionedTable ? partitionsLast(command, (PartitionedTable) table(node)) : node;
+    return isPartitioned ? partitionsLast(command, (MosaicTable) table(node)) : node;
   }
 
   private static Object table(Object node) {
@@ -52,23 +55,24 @@ final class AlterTable {
   }
 
   /** The command, with new columns before the partition columns. */
-  private static Object partitionsLast(AlterTableCommand command, PartitionedTable table) {
+  private static Object partitionsLast(AlterTableCommand command, MosaicTable table) {
     AlterTableCommand changed = command instanceof AddColumns ? beforePartitions((AddColumns) command, table) : command;
     List<String> partitions = Arrays.asList(table.partitionNames());
-    List<String> names = new ArrayList<String>(Arrays.asList(table.schema().fieldNames()));
     boolean columns = false;
-    for (Object change : CollectionConverters.asJava(changed.changes())) {
+    for (Object change : CollectionConverters.asJava(changed.changes()))
       columns = columns || change instanceof TableChange.ColumnChange;
-      apply((TableChange) change, names);
-    }
+    if (!columns) return changed;
+    StructType schema = CatalogV2Util$.MODULE$.applySchemaChanges(table.schema(), changed.changes(),
+        Option.apply(MosaicSource.FORMAT), "ALTER TABLE");
+    List<String> names = Arrays.asList(schema.fieldNames());
     int data = names.size() - partitions.size();
-    if (columns && (data < 1 || !names.subList(data, names.size()).equals(partitions)))
+    if (data < 1 || !names.subList(data, names.size()).equals(partitions))
       MosaicSource.refuse("ALTER TABLE to columns " + String.join(", ", names) + ": Spark wants the partition columns, "
           + String.join(", ", partitions) + ", at the end, after at least one other");
     return changed;
   }
 
-  private static AddColumns beforePartitions(AddColumns command, PartitionedTable table) {
+  private static AddColumns beforePartitions(AddColumns command, MosaicTable table) {
     String last = table.schema().fieldNames()[table.schema().size() - table.partitionNames().length - 1];
     List<Object> placed = new ArrayList<Object>();
     for (Object column : CollectionConverters.asJava(command.columnsToAdd())) {
@@ -91,26 +95,5 @@ final class AlterTable {
     } catch (Exception error) {
       throw new IllegalStateException(error);
     }
-  }
-
-  /** The names of columns after a change. */
-  private static void apply(TableChange change, List<String> names) {
-    if (!(change instanceof TableChange.ColumnChange)) return;
-    String[] path = ((TableChange.ColumnChange) change).fieldNames();
-    if (path.length != 1) return;
-    if (change instanceof TableChange.AddColumn) {
-      place(path[0], ((TableChange.AddColumn) change).position(), names);
-    } else if (change instanceof TableChange.DeleteColumn) {
-      names.remove(path[0]);
-    } else if (change instanceof TableChange.UpdateColumnPosition) {
-      names.remove(path[0]);
-      place(path[0], ((TableChange.UpdateColumnPosition) change).position(), names);
-    }
-  }
-
-  private static void place(String name, TableChange.ColumnPosition position, List<String> names) {
-    int before = position == null ? names.size()
-        : position instanceof TableChange.After ? names.indexOf(((TableChange.After) position).column()) + 1 : 0;
-    names.add(before, name);
   }
 }

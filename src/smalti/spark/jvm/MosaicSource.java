@@ -73,11 +73,9 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     for (Transform transform : partitioning)
       if (!"identity".equals(transform.name()))
         refuse(transform.describe() + ": Mosaic tables have partitions by columns, and no buckets or clusters");
-    Map<String, String> given = (Map<String, String>) properties;
-    Snapshot snapshot = listed;
+    Snapshot files = listed;
     listed = null;
-    return partitioning.length > 0 && Options.isTable(given)
-        ? new PartitionedTable(schema, partitioning, given, snapshot) : new MosaicTable(schema, partitioning, given, snapshot);
+    return new MosaicTable(schema, partitioning, (Map<String, String>) properties, files);
   }
 
   static void refuse(String operation) {

@@ -1,12 +1,19 @@
 package smalti.spark.jvm;
 
+import java.time.LocalDate;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.DateTimeUtils;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -17,16 +24,21 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A table: a path that was loaded or is written to, or a table of a catalog.
+ * A table: a path that was loaded or is written to, or a table of a catalog, whose partitions can be shown and dropped.
  *
  * Two tables are equal if they have the same columns and options, the path among them. So a path that is loaded again
  * hits Spark's cache, as with Parquet.
  */
-public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable {
+public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable,
+    SupportsPartitionManagement {
   private final StructType schema;
   private final Transform[] partitioning;
   private final Map<String, String> properties;
@@ -121,7 +133,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     return all;
   }
 
-  final String[] partitionNames() {
+  String[] partitionNames() {
     String[] names = new String[partitioning.length];
     for (int place = 0; place < names.length; place++) names[place] = partitioning[place].references()[0].fieldNames()[0];
     return names;
@@ -133,9 +145,71 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   /** Remove all rows, or those of the partitions with some values. */
-  final void removeRows(Map<String, String> partition) {
+  private void removeRows(Map<String, String> partition) {
     Planner.ask("truncate",
         Planner.details("partition", partition, "options", forWriting(options), "schema", schema.json()));
+  }
+
+  // --- partitions, which are what the directories of a table are --------------------------------------------------
+
+  public StructType partitionSchema() {
+    StructType found = new StructType();
+    for (String name : partitionNames()) found = found.add(schema.apply(name));
+    return found;
+  }
+
+  /** The partitions with these values in these columns. */
+  public InternalRow[] listPartitionIdentifiers(String[] names, InternalRow values) {
+    StructType partitions = partitionSchema();
+    Map<String, Object> details = Planner.details("schema", partitions.json());
+    List<InternalRow> found = new ArrayList<InternalRow>();
+    for (Object row : (List<Object>) files.ask("partitions", details).get("values")) {
+      Object[] converted = IndexScan.row(((List<Object>) row).toArray(), partitions);
+      boolean matches = true;
+      for (int place = 0; place < names.length; place++) {
+        int column = partitions.fieldIndex(names[place]);
+        Object wanted = values.get(place, partitions.fields()[column].dataType());
+        matches = matches && (wanted == null ? converted[column] == null : wanted.equals(converted[column]));
+      }
+      if (matches) found.add(new GenericInternalRow(converted));
+    }
+    return (InternalRow[]) found.toArray(new InternalRow[0]);
+  }
+
+  public boolean dropPartition(InternalRow values) {
+    StructType partitions = partitionSchema();
+    Map<String, String> wanted = new LinkedHashMap<String, String>();
+    for (int place = 0; place < partitions.size(); place++) {
+      StructField field = partitions.fields()[place];
+      Object value = values.get(place, field.dataType());
+      wanted.put(field.name(), value == null ? null : text(value, field.dataType()));
+    }
+    removeRows(wanted);
+    return true;
+  }
+
+  /** A value, as Spark holds it in rows, as the text that names its directory, or that means the same. */
+  static String text(Object value, DataType type) {
+    if (type instanceof DateType) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
+    if (type instanceof TimestampType) return DateTimeUtils.microsToInstant(((Long) value).longValue()).toString();
+    if (type instanceof TimestampNTZType) return DateTimeUtils.microsToLocalDateTime(((Long) value).longValue()).toString();
+    return value.toString();
+  }
+
+  public boolean truncatePartition(InternalRow values) {
+    return dropPartition(values);
+  }
+
+  public void createPartition(InternalRow values, Map properties) {
+    throw new UnsupportedOperationException("a partition of a Mosaic table is there as soon as it has rows");
+  }
+
+  public void replacePartitionMetadata(InternalRow values, Map properties) {
+    throw new UnsupportedOperationException("partitions of Mosaic tables have no properties");
+  }
+
+  public Map loadPartitionMetadata(InternalRow values) {
+    return Collections.emptyMap();
   }
 
   public boolean equals(Object other) {

@@ -103,7 +103,7 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
       if (!isNull && !(isEqual && sides[1] instanceof Literal)) return null;
       Object value = isNull ? null : ((Literal) sides[1]).value();
       if (value == null && "=".equals(condition.name())) return null; // equals nothing, not even null
-      values.put(names[0], value == null ? null : PartitionedTable.text(value, ((Literal) sides[1]).dataType()));
+      values.put(names[0], value == null ? null : MosaicTable.text(value, ((Literal) sides[1]).dataType()));
     }
     return values;
   }

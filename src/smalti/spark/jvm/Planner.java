@@ -77,9 +77,7 @@ final class Planner {
     details.put("question", question);
     Answer answer = null;
     try {
-      byte[] request = JSON.writeValueAsString(details).getBytes(StandardCharsets.UTF_8);
-      if (!CHANGES.contains(question)) answer = askKept(question, request, bytes);
-      if (answer == null) answer = askFresh(question, request, bytes);
+      answer = ask(question, JSON.writeValueAsString(details).getBytes(StandardCharsets.UTF_8), bytes);
     } catch (IOException error) {
       Platform.throwException(error);
     }
@@ -92,36 +90,29 @@ final class Planner {
 
   /**
    * Ask the process that was asked last, which may know the table that a question is about: the bytes are sent only if it
-   * does not. The answer is null if there is no such process any more. Then another one is asked, because a question
-   * that comes here changes nothing.
+   * does not. If it has ended, another one is asked, because a question that comes to such a process changes nothing.
    */
-  private static Answer askKept(String question, byte[] request, byte[][] bytes) {
-    Worker worker = null;
-    synchronized (KEPT) {
-      worker = (Worker) KEPT.pollLast();
-    }
-    if (worker == null) return null;
-    try {
-      Answer answer = exchange(worker, question, request, new byte[0][]);
-      if (answer.has("unknown")) answer = exchange(worker, question, request, bytes);
-      keep(worker);
-      return answer;
-    } catch (IOException ended) {
-      worker.close();
-      return null;
+  private static Answer ask(String question, byte[] request, byte[][] bytes) throws IOException {
+    boolean changes = CHANGES.contains(question);
+    while (true) {
+      Worker kept = changes ? null : kept();
+      Worker worker = kept == null ? new Worker() : kept;
+      try {
+        Answer answer = exchange(worker, question, request, kept == null ? bytes : new byte[0][]);
+        if (answer.has("unknown")) answer = exchange(worker, question, request, bytes);
+        if (changes) worker.release();
+        else keep(worker);
+        return answer;
+      } catch (IOException error) {
+        worker.close();
+        if (kept == null) throw error;
+      }
     }
   }
 
-  private static Answer askFresh(String question, byte[] request, byte[][] bytes) throws IOException {
-    Worker worker = new Worker();
-    try {
-      Answer answer = exchange(worker, question, request, bytes);
-      if (CHANGES.contains(question)) worker.release();
-      else keep(worker);
-      return answer;
-    } catch (IOException error) {
-      worker.close();
-      throw error;
+  private static Worker kept() {
+    synchronized (KEPT) {
+      return (Worker) KEPT.pollLast();
     }
   }
 

@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from smalti.spark.setup.home import installed_pyspark
+from smalti.spark.setup.jar import provider_jar
 from smalti.spark.setup.java import ensure_java
 from smalti.spark.setup.private import private_directory
-from smalti.spark.setup.provider import enable, jar_settings
+from smalti.spark.setup.provider import enable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,9 @@ def session(master: str = "local[*]", name: str = "smalti", **settings: object) 
 
     builder = SparkSession.builder.master(master).appName(name)
     given = {key if "." in key else "spark." + key.replace("_", "."): str(value) for key, value in settings.items()}
-    for key, value in {**SETTINGS, **given, **jar_settings(given)}.items():
+    # Only a session that has the jar from the start resolves names like mosaic.`path`: rules of SQL are taken up then.
+    jars = ",".join(filter(None, [given.get("spark.jars"), str(provider_jar())]))
+    for key, value in {**SETTINGS, **given, "spark.jars": jars}.items():
         builder = builder.config(key, value)
     with installed_pyspark(private_directory()):
         spark = builder.getOrCreate()

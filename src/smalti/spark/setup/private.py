@@ -7,25 +7,18 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 
-def private_directory(environment: Mapping[str, str] | None = None) -> Path:
+def private_directory() -> Path:
     """The user's cache directory of smalti, made if it is not there.
 
     It is `smalti` below ``XDG_CACHE_HOME`` or below ``~/.cache``, and it is used only if nobody else can change it:
     see `is_private`. Otherwise the directory is a new one, which is removed when the process ends.
-
-    Parameters
-    ----------
-    environment : mapping, optional
-        Where ``XDG_CACHE_HOME`` and ``HOME`` are looked up; by default `os.environ`.
     """
-    environment = os.environ if environment is None else environment
     try:
-        cache_home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home()) / ".cache"
+        cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         directory = Path(cache_home).absolute() / "smalti"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(directory) and os.access(directory, os.W_OK):

@@ -7,7 +7,6 @@ internals of Spark, so it is added only to versions that it was tested with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smalti.errors import MosaicError
@@ -67,14 +66,6 @@ def _enable_classic(spark: SparkSession) -> None:
     except Py4JError as error:
         found = str(error).splitlines()[0]
         raise MosaicError(f"the session does not take the jar: give {path} in spark.jars", found=found) from None
-
-
-def jar_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """Settings with which a new session has the provider from the start; what the user has set stays.
-
-    Only such a session resolves names like mosaic.`path`, because rules of SQL are taken up when a session is made.
-    """
-    return {"spark.jars": ",".join(filter(None, [given.get("spark.jars"), str(provider_jar())]))}
 
 
 def _has_provider(spark: SparkSession) -> bool:
