@@ -123,11 +123,7 @@ def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
 def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]) -> Tree | None:
     """The tree of a conjunction of filters, as far as it can be decided; None if nothing of it can.
 
-    Parameters
-    ----------
-    filters : sequence of SparkFilter
-    types : mapping of column name to pyarrow.DataType
-        The columns that can be asked, with the types in which their values are compared.
+    `types` has the columns that can be asked, with the types in which their values are compared.
 
     Examples
     --------

@@ -27,19 +27,8 @@ def choose_files(
 ) -> list[FoundFile]:
     """The files that options leave.
 
-    Parameters
-    ----------
-    files : sequence of FoundFile
-    roots : sequence of str
-        The paths that were asked for, of which some may be globs, as the file system has them.
-    base : str, optional
-        The option basePath, as the file system has it.
-    options : ReadOptions
-
-    Raises
-    ------
-    MosaicError
-        If a file is not below `base`.
+    `roots` are the paths that were asked for, of which some may be globs, and `base` is the option basePath, below
+    which all files have to be; both as the file system has them.
     """
     chosen = [file for file in files if _is_wanted(file, options)]
     if options.recursive_file_lookup:

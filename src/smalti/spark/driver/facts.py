@@ -85,56 +85,44 @@ def aggregate(
             members.setdefault(key, []).append(file)
     answered = []
     for key, group in members.items():
-        values = _aggregate(group, facts, schema, functions)
-        if values is None:
+        values = [_aggregate(group, facts, schema, *function) for function in functions]
+        if None in values:
             return None
-        answered.append([*map(to_json, key), *values])
+        answered.append([*map(to_json, key), *(value[0] for value in values if value is not None)])
     return answered
 
 
 def _aggregate(
-    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, functions: Sequence[Sequence[str]]
-) -> list[object] | None:
-    values: list[object] = []
-    for function, *columns in functions:
-        if not columns:
-            values.append(sum(sum(facts[file.path].rows) for file in files))
-            continue
-        answered, value = _aggregate_column(files, facts, schema.field(columns[0]), function)
-        if not answered:
-            return None
-        values.append(value)
-    return values
-
-
-def _aggregate_column(
-    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], field: pa.Field, function: str
-) -> tuple[bool, object]:
-    nothing = (False, None)
+    files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema, function: str, column: str = ""
+) -> tuple[object] | None:
+    """The value of one function; None if the index does not tell."""
+    if not column:
+        return (sum(sum(facts[file.path].rows) for file in files),)
+    field = schema.field(column)
     if function != "count" and (pt.is_floating(field.type) or pt.is_nested(field.type) or pt.is_binary(field.type)):
-        return nothing
+        return None
     count, bounds = 0, []
     for file in files:
         known = facts[file.path]
         for rows, statistics in zip(known.rows, known.statistics, strict=True):
-            if field.name in file.partition:
+            if column in file.partition:
                 value = partition_value(file.partition, field).as_py()
                 nulls, low, high = (rows if value is None else 0), value, value
             else:
-                found = statistics.get(field.name)
+                found = statistics.get(column)
                 if found is None and not rows:
                     continue
-                if found is None or known.types[field.name] != field.type:
-                    return nothing
+                if found is None or known.types[column] != field.type:
+                    return None
                 nulls, low, high = found.null_count, found.min, found.max
             count += rows - nulls
             if rows > nulls:
                 if function != "count" and low is None:
-                    return nothing
+                    return None
                 bounds.append(low if function == "min" else high)
     if function == "count":
-        return True, count
-    return True, to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None
+        return (count,)
+    return (to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None,)
 
 
 def column_statistics(

@@ -29,12 +29,7 @@ def first_offset() -> Offset:
 def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age: int = MAX_AGE) -> Offset:
     """The offset after reading the files that are new, oldest first, at most `limit` of them.
 
-    Parameters
-    ----------
-    start : Offset
-    listed : mapping of path to time of modification in nanoseconds
-    limit : int, optional
-    max_age : int
+    `listed` has the times of modification of all files, by path, in nanoseconds.
 
     Examples
     --------
@@ -64,11 +59,7 @@ def advance(start: Offset, listed: Mapping[str, int], limit: int | None, max_age
 def check_rewritten(start: Offset, rewritten: Mapping[str, int]) -> None:
     """Raise if rows that a stream may have read were put into other files since the offset.
 
-    Parameters
-    ----------
-    start : Offset
-    rewritten : mapping of str to int
-        Tables, and the number of the last commit that has put rows of theirs into other files.
+    `rewritten` has, by table, the number of the last commit that has put rows into other files.
     """
     seen: Mapping[str, int] = start.get("rewritten", {})
     for table, number in sorted(rewritten.items()):

@@ -132,15 +132,9 @@ class Table:
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
-        Parameters
-        ----------
-        schema : pyarrow.Schema
-            As Spark asks for it. A schema of the user's is checked here, so that the query fails while it is planned.
-        filters : sequence of SparkFilter
-        files : sequence of FoundFile, optional
-            The files of one batch of a stream; by default all.
-        limit : int, optional
-            How many rows are enough. Files after those that have them are left out, if it is known how many they have.
+        A `schema` of the user's is checked here, so that the query fails while it is planned. `files` are those of one
+        batch of a stream, by default all. `limit` says how many rows are enough: files after those that have them are
+        left out, if it is known how many they have.
         """
         unchecked = self._unchecked() if files is None else ()
         files = fit_partitions(self.files if files is None else files, schema, self.options)

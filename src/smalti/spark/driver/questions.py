@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from smalti.spark.driver.offsets import Offset
 from smalti.spark.driver.plan import Table, find_table
 from smalti.spark.driver.stream import find_stream
 from smalti.spark.driver.write import begin_write
@@ -114,27 +115,30 @@ def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
     return {"values": _table(question, parts).partition_values(_arrow(question["schema"]))}, ()
 
 
-# --- streams --------------------------------------------------------------------------------------------------------
+# --- streams: offsets are texts to Java, as Spark keeps them --------------------------------------------------------
 
 
 def offsets(question: Question, _: Sequence[bytes]) -> Answer:
     """Where a stream starts and how much there is now; or, with a start, how far the next batch reads."""
     options = parse_read_options(question["options"])
-    stream, start = find_stream(options), question.get("start")
-    if start is None:
-        return {
-            "first": stream.first_offset(),
-            "available": stream.available(),
-            "maxFiles": options.max_files_per_trigger,
-        }, ()
-    return {"next": stream.next_offset(start, question.get("available"), question.get("maxFiles"))}, ()
+    stream = find_stream(options)
+    if "start" not in question:
+        first, most = _text(stream.first_offset()), options.max_files_per_trigger
+        return {"first": first, "available": stream.available(), "maxFiles": most}, ()
+    following = stream.next_offset(json.loads(question["start"]), question["available"], question["maxFiles"])
+    return {"next": _text(following)}, ()
+
+
+def _text(offset: Offset) -> str:
+    """An offset as it was always written: Spark compares texts to know whether there is anything new."""
+    return json.dumps(offset, separators=(",", ":"), ensure_ascii=False)
 
 
 def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
     options = parse_read_options(question["options"])
     schema = _arrow(question["schema"])
-    splits = find_stream(options).splits(schema, question["start"], question["end"])
+    splits = find_stream(options).splits(schema, json.loads(question["start"]), json.loads(question["end"]))
     return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
 
 

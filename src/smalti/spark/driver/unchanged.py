@@ -17,19 +17,10 @@ from smalti.table.names import is_ours
 
 
 def check_unchanged(files: Sequence[FoundFile], locations: Sequence[Location], options: ReadOptions) -> None:
-    """Compare files with what is there now. A store is listed, which takes fewer requests than to ask for each file.
+    """Compare files of the table at `locations`, which are on one file system, with what is there now.
 
-    Parameters
-    ----------
-    files : sequence of FoundFile
-        Of the table at `locations`, which are on one file system.
-    locations : sequence of Location
-    options : ReadOptions
-
-    Raises
-    ------
-    ReplacedError
-        If one has gone, unless missing files are ignored, or was replaced.
+    Raise `ReplacedError` if one has gone, unless missing files are ignored, or was replaced. A store is listed, which
+    takes fewer requests than to ask for each file.
     """
     listed: dict[str, FoundFile] | None = None
     if files and not locations[0].is_local:

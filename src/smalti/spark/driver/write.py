@@ -50,15 +50,8 @@ def begin_write(
 ) -> DirectoryWrite | PaimonWrite:
     """Check what can be checked before a task starts, and return the write.
 
-    Parameters
-    ----------
-    options : WriteOptions
-    rows : StructType
-    mode : SaveMode
-    partition : mapping of str to str, optional
-        With "overwrite": the partition that is replaced; by default all partitions are.
-    streams : bool
-        Whether batches of a stream are committed.
+    `partition` is the one that "overwrite" replaces; by default it replaces all. `streams` says whether batches of a
+    stream are committed.
     """
     kind = StreamWrite if streams else DirectoryWrite
     try:

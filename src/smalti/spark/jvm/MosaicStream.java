@@ -35,7 +35,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public Offset initialOffset() {
-    return new Position(Options.json(start().get("first")));
+    return new Position(start().text("first"));
   }
 
   public ReadLimit getDefaultReadLimit() {
@@ -48,9 +48,8 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
 
   public Offset latestOffset(Offset from, ReadLimit limit) {
     Object most = limit instanceof ReadMaxFiles ? (Object) ((ReadMaxFiles) limit).maxFiles() : null;
-    Map<String, Object> details =
-        Planner.details("start", Options.parse(from.json()), "available", available, "maxFiles", most);
-    return new Position(Options.json(ask("offsets", details).get("next")));
+    Map<String, Object> details = Planner.details("start", from.json(), "available", available, "maxFiles", most);
+    return new Position(ask("offsets", details).text("next"));
   }
 
   public Offset latestOffset() {
@@ -58,8 +57,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public InputPartition[] planInputPartitions(Offset from, Offset to) {
-    Map<String, Object> details = Planner.details("schema", schema.json(), "start", Options.parse(from.json()), "end",
-        Options.parse(to.json()));
+    Map<String, Object> details = Planner.details("schema", schema.json(), "start", from.json(), "end", to.json());
     return ColumnarReader.tasks(ask("batch", details).parts, true);
   }
 

@@ -106,14 +106,6 @@ final class Options {
     return new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(given));
   }
 
-  static Object parse(String json) {
-    try {
-      return Planner.JSON.readValue(json, Object.class);
-    } catch (Exception error) {
-      throw new IllegalStateException(error);
-    }
-  }
-
   static String json(Object value) {
     try {
       return Planner.JSON.writeValueAsString(value);
