@@ -14,8 +14,8 @@ from smalti.spark.options import ReadOptions
 from smalti.spark.types import fits, needed_paths
 from smalti.table.listing import FoundFile
 
-#: The errors of files that may be skipped. A file that has gone or was replaced is never skipped, because then the
-#: table is no longer the one that was listed.
+#: The errors of files that `ignoreCorruptFiles` passes over. A file that was replaced is never passed over, because
+#: then the table is no longer the one that was listed.
 UNREADABLE = (CorruptFileError, UnsupportedFeatureError)
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,9 @@ def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str,
 
 
 def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> None:
-    """Report a file that is skipped because of an error; raise the error if the options do not allow that."""
-    if not options.ignore_corrupt_files:
+    """Pass over a file because of an error; raise the error if the options do not allow that."""
+    if isinstance(error, FileNotFoundError) and options.ignore_missing_files:
+        return
+    if not isinstance(error, UNREADABLE) or not options.ignore_corrupt_files:
         raise error
     _log.warning("skipping %s: %s", file.path, error)

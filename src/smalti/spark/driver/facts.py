@@ -23,7 +23,8 @@ from smalti.table.listing import FoundFile
 from smalti.table.partitions import partition_value
 from smalti.table.snapshot import FileFacts
 
-_EPOCH = dt.datetime(1970, 1, 1)
+#: The types whose least and greatest values are the bounds in the index.
+_BOUNDED = (pt.is_integer, pt.is_string, pt.is_date, pt.is_timestamp, pt.is_boolean, pt.is_decimal)
 
 
 def sorted_columns(facts: Sequence[FileFacts]) -> set[str]:
@@ -68,7 +69,7 @@ def aggregate(
     functions: Sequence[Sequence[str]],
     groups: Sequence[str] = (),
 ) -> list[list[object]] | None:
-    """The values of `["count"]`, `["count", column]`, `["min", column]` and `["max", column]`, as JSON has them.
+    """The values of `["count"]`, `["count", column]`, `["min", column]` and `["max", column]`.
 
     There is one row, or one for each combination of values of the partition columns `groups` that has rows, with these
     values first. None if the index does not tell one of the functions. Floating-point columns have bounds that do not
@@ -88,7 +89,7 @@ def aggregate(
         values = [_aggregate(group, facts, schema, *function) for function in functions]
         if None in values:
             return None
-        answered.append([*map(to_json, key), *(value[0] for value in values if value is not None)])
+        answered.append([*key, *(value[0] for value in values if value is not None)])
     return answered
 
 
@@ -99,7 +100,7 @@ def _aggregate(
     if not column:
         return (sum(sum(facts[file.path].rows) for file in files),)
     field = schema.field(column)
-    if function != "count" and (pt.is_floating(field.type) or pt.is_nested(field.type) or pt.is_binary(field.type)):
+    if function != "count" and not any(is_kind(field.type) for is_kind in _BOUNDED):
         return None
     count, bounds = 0, []
     for file in files:
@@ -122,7 +123,7 @@ def _aggregate(
                 bounds.append(low if function == "min" else high)
     if function == "count":
         return (count,)
-    return (to_json(min(bounds) if function == "min" else max(bounds)) if bounds else None,)
+    return ((min(bounds) if function == "min" else max(bounds)) if bounds else None,)
 
 
 def column_statistics(
@@ -140,21 +141,19 @@ def column_statistics(
         if rows is None:
             continue
         total, count, least, most = cast("list[Any]", rows[0])
-        statistics: dict[str, object] = {"nulls": total - count, "min": least, "max": most}
+        statistics: dict[str, object] = {"nulls": total - count, "min": to_json(least), "max": to_json(most)}
         if files and field.name in files[0].partition:
             statistics["distinct"] = len({file.partition[field.name] for file in files} - {None})
         elif pt.is_integer(field.type) or pt.is_date(field.type):
-            statistics["distinct"] = min(count, most - least + 1) if count else 0
+            width = most - least if count else 0
+            statistics["distinct"] = min(count, getattr(width, "days", width) + 1)
         found[field.name] = statistics
     return found
 
 
 def to_json(value: Any) -> object:
-    """A value as Spark holds it: days for a date, microseconds for a timestamp, text for a decimal, and for NaN."""
-    if isinstance(value, dt.datetime):
-        return (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)
-    if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days
-    if isinstance(value, float) and not math.isfinite(value):  # as Java spells them: JSON has no such numbers
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return str(value) if isinstance(value, Decimal) else value
+    """A value as JSON has it, or as a text that Spark reads: of days and moments, decimals, NaN and infinities."""
+    if isinstance(value, dt.date):  # or a moment
+        return value.isoformat()
+    is_text = isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value))
+    return str(value) if is_text else value

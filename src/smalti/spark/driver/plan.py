@@ -253,10 +253,7 @@ class Table:
     def aggregate(
         self, schema: pa.Schema, functions: Sequence[Sequence[str]], groups: Sequence[str] = ()
     ) -> list[list[object]] | None:
-        """What the index answers of aggregates over all rows, or over groups of partitions.
-
-        See `smalti.spark.driver.facts.aggregate`.
-        """
+        """What the index answers of aggregates over all rows, or over groups of partitions; see `facts.aggregate`."""
         if self._may_skip:
             return None
         facts = self._snapshot.facts
@@ -266,7 +263,8 @@ class Table:
         if set(groups) - names or set(groups) & self._stored_partitions():
             return None
         files = fit_partitions(self._unstored(self.files), schema, self.options)
-        return aggregate(files, facts, schema, functions, groups)
+        rows = aggregate(files, facts, schema, functions, groups)
+        return None if rows is None else [list(map(to_json, row)) for row in rows]
 
     def statistics(self, schema: pa.Schema, pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:
         """What the index tells about the values of what a scan reads; see `facts.column_statistics`."""
@@ -315,11 +313,8 @@ class Table:
                 fitting = None if wanted is None else stored_columns(opened, file, wanted, case_sensitive=sensitive)
                 self._note_facts(opened, file)
                 return opened.schema if fitting is None else fitting.schema
-        except UNREADABLE as error:
+        except (*UNREADABLE, FileNotFoundError) as error:
             skip_unreadable(file, error, self.options)
-        except FileNotFoundError:
-            if not self.options.ignore_missing_files:
-                raise
         self._skipped.add(file.path)
         return None
 

@@ -1,12 +1,13 @@
 package smalti.spark.jvm;
 
-import java.math.BigDecimal;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
@@ -17,23 +18,12 @@ import org.apache.spark.sql.connector.expressions.aggregate.Min;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.types.BooleanType;
-import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.DateType;
-import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.IntegerType;
-import org.apache.spark.sql.types.LongType;
-import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.types.TimestampNTZType;
-import org.apache.spark.sql.types.TimestampType;
-import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
 
 /** Aggregates that the index of the files has answered, in one row or one for each group of partitions, without a task. */
 public class IndexScan implements LocalScan, SupportsReportStatistics {
@@ -79,7 +69,10 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
     }
     Planner.Answer answer = scan.ask("aggregate",
         Planner.details("schema", scan.columns(named).json(), "functions", functions, "groups", groups));
-    return answer.has("rows") ? of(scan.files, schema, (List<Object>) answer.get("rows")) : null;
+    if (!answer.has("rows")) return null;
+    List<InternalRow> rows = new ArrayList<InternalRow>();
+    for (Object row : (List<Object>) answer.get("rows")) rows.add(row(row, schema));
+    return new IndexScan(scan.files, schema, (InternalRow[]) rows.toArray(new InternalRow[0]));
   }
 
   /** Whether texts have another order, or others are equal, than by their bytes, which is all that the index knows. */
@@ -87,41 +80,16 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
     return type instanceof StringType && !type.equals(DataTypes.StringType);
   }
 
-  /** A scan of these rows; null if a column has a type whose values do not come over. */
-  private static IndexScan of(Snapshot files, StructType schema, List<Object> answered) {
-    InternalRow[] rows = new InternalRow[answered.size()];
-    for (int number = 0; number < rows.length; number++) {
-      Object[] given = ((List<Object>) answered.get(number)).toArray();
-      Object[] values = row(given, schema);
-      for (int place = 0; place < values.length; place++) if (values[place] == null && given[place] != null) return null;
-      rows[number] = new GenericInternalRow(values);
-    }
-    return new IndexScan(files, schema, rows);
+  /** A list of JSON values as a row of Spark's. */
+  static GenericInternalRow row(Object given, StructType schema) {
+    Object[] values = ((List<Object>) given).toArray();
+    for (int place = 0; place < values.length; place++) values[place] = value(values[place], schema.fields()[place].dataType());
+    return new GenericInternalRow(values);
   }
 
-  /** Values of JSON as Spark holds them in rows; null for one that does not come over. */
-  static Object[] row(Object[] given, StructType schema) {
-    Object[] values = new Object[given.length];
-    for (int place = 0; place < values.length; place++) values[place] = value(given[place], schema.fields()[place].dataType());
-    return values;
-  }
-
-  /** A value of JSON as Spark holds it in rows. */
+  /** A value of JSON as Spark holds it in rows. Python tells those that JSON does not have as texts that Spark reads. */
   static Object value(Object value, DataType type) {
-    if (value instanceof Number) {
-      long number = ((Number) value).longValue();
-      if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) return Long.valueOf(number);
-      if (type instanceof IntegerType || type instanceof DateType) return Integer.valueOf((int) number);
-      if (type instanceof ShortType) return Short.valueOf((short) number);
-      if (type instanceof ByteType) return Byte.valueOf((byte) number);
-      if (type instanceof DoubleType) return Double.valueOf(((Number) value).doubleValue());
-    }
-    if (value instanceof Boolean && type instanceof BooleanType) return value;
-    if (value instanceof String && type instanceof StringType) return UTF8String.fromString((String) value);
-    if (value instanceof String && type instanceof DoubleType) return Double.valueOf((String) value); // NaN, Infinity
-    if (value instanceof String && type instanceof DecimalType)
-      return Decimal.apply(new BigDecimal((String) value), ((DecimalType) type).precision(), ((DecimalType) type).scale());
-    return null;
+    return value == null ? null : new Cast(Literal$.MODULE$.apply(value.toString()), type, Option.apply("UTC")).eval(null);
   }
 
   public InternalRow[] rows() {

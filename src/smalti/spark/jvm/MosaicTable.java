@@ -164,14 +164,14 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     Map<String, Object> details = Planner.details("schema", partitions.json());
     List<InternalRow> found = new ArrayList<InternalRow>();
     for (Object row : (List<Object>) files.ask("partitions", details).get("values")) {
-      Object[] converted = IndexScan.row(((List<Object>) row).toArray(), partitions);
+      GenericInternalRow converted = IndexScan.row(row, partitions);
       boolean matches = true;
       for (int place = 0; place < names.length; place++) {
         int column = partitions.fieldIndex(names[place]);
         Object wanted = values.get(place, partitions.fields()[column].dataType());
-        matches = matches && (wanted == null ? converted[column] == null : wanted.equals(converted[column]));
+        matches = matches && Objects.equals(wanted, converted.genericGet(column));
       }
-      if (matches) found.add(new GenericInternalRow(converted));
+      if (matches) found.add(converted);
     }
     return (InternalRow[]) found.toArray(new InternalRow[0]);
   }

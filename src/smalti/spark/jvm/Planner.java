@@ -90,11 +90,11 @@ final class Planner {
 
   /**
    * Ask the process that was asked last, which may know the table that a question is about: the bytes are sent only if it
-   * does not. If it has ended, another one is asked, because a question that comes to such a process changes nothing.
+   * does not. If it has ended, another one is asked, unless the question changes something. Some more may have ended, too.
    */
   private static Answer ask(String question, byte[] request, byte[][] bytes) throws IOException {
     boolean changes = CHANGES.contains(question);
-    while (true) {
+    for (int left = changes ? 0 : MOST_KEPT + 1;; left--) {
       Worker kept = changes ? null : kept();
       Worker worker = kept == null ? new Worker() : kept;
       try {
@@ -105,7 +105,7 @@ final class Planner {
         return answer;
       } catch (IOException error) {
         worker.close();
-        if (kept == null) throw error;
+        if (left == 0) throw error;
       }
     }
   }

@@ -28,7 +28,7 @@ from smalti.logical.adapt import Adapter
 from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
-from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns
+from smalti.spark.files import skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters
 from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part
 from smalti.spark.options import ReadOptions
@@ -156,14 +156,7 @@ class TaskScan:
                 for batch in piece.read(self.stored, self.filters):
                     yield piece, batch
             except Exception as error:
-                self._skip(piece, error)
-
-    def _skip(self, piece: Piece, error: Exception) -> None:
-        """Pass over a piece that cannot be read, if options allow it."""
-        if isinstance(error, UNREADABLE):
-            skip_unreadable(piece.file, error, self.options)
-        elif not (isinstance(error, FileNotFoundError) and self.options.ignore_missing_files):
-            raise error
+                skip_unreadable(piece.file, error, self.options)
 
     def _read_files(
         self, filesystem: FileSystem, pieces: Sequence[Piece], metrics: Metrics
@@ -185,7 +178,10 @@ class TaskScan:
         def plan_piece(piece: Piece, file: MosaicFile) -> FileRead:
             return self._plan_piece(piece, file, metrics)
 
-        for piece, batch in read_pieces(pieces, open_piece, plan_piece, budget, on_error=self._skip):
+        def skip(piece: Piece, error: Exception) -> None:
+            skip_unreadable(piece.file, error, options)
+
+        for piece, batch in read_pieces(pieces, open_piece, plan_piece, budget, on_error=skip):
             # A batch without columns, as for `count()`, takes no memory and is passed on whole.
             has_columns = bool(len(self.stored))
             row_bytes = size_of(batch) // batch.num_rows
