@@ -94,6 +94,14 @@ class TestOptions:
         with pytest.raises(MosaicError, match=message):
             parse_read_options(given)
 
+    def test_the_session_gives_way_to_properties_and_these_to_options(self) -> None:
+        session = {"maxPartitionBytes": "1", "maxRecordsPerFile": "9"}
+        assert parse_read_options({"path": "t"}, session).max_partition_bytes == 1
+        table = {"path": "t", "smalti.table": "true", "smalti.properties": '{"maxPartitionBytes": "2"}'}
+        assert parse_read_options(table, session).max_partition_bytes == 2
+        assert parse_read_options({**table, "maxpartitionbytes": "3"}, session).max_partition_bytes == 3
+        assert parse_write_options(table, session).max_records_per_file == 9
+
     def test_paths(self) -> None:
         here = str(Path.cwd())
         assert parse_read_options({"paths": '["a", "b/*"]'}).paths == (f"{here}/a", f"{here}/b/*")

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from smalti.errors import MosaicError, without_secrets
@@ -191,9 +192,9 @@ _BY_TYPE = {"str": _TEXT, "int": _INTEGER, "int | None": _INTEGER, "bool": _BOOL
 _WRITER = {option.name: _SPECIAL.get(option.name) or _BY_TYPE[str(option.type)] for option in fields(WriterOptions)}
 
 
-def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Options of `spark.read` and `spark.readStream`."""
-    values, others = _parse(given, _READ, {**_WRITE, **_WRITER}, "reading")
+def parse_read_options(given: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})) -> ReadOptions:
+    """Options of `spark.read` and `spark.readStream`. Settings of the session stand in for those that are not given."""
+    values, others = _parse(given, session, _READ, {**_WRITE, **_WRITER}, "reading")
     paths = [*values.pop("paths", ()), *filter(None, [others.get("path")])]
     if not paths:
         raise MosaicError("where to read is missing: give load() a path, or the option paths a list of them")
@@ -201,9 +202,9 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(tuple(map(absolute, paths)), **values)
 
 
-def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Options of `df.write` and `df.writeStream`."""
-    values, others = _parse(given, {**_WRITE, **_WRITER}, _READ, "writing")
+def parse_write_options(given: Mapping[str, str], session: Mapping[str, str] = MappingProxyType({})) -> WriteOptions:
+    """Options of `df.write` and `df.writeStream`. Settings of the session stand in for those that are not given."""
+    values, others = _parse(given, session, {**_WRITE, **_WRITER}, _READ, "writing")
     writer = WriterOptions(**{name: values.pop(name) for name in _WRITER if name in values})
     if not others.get("path"):
         raise MosaicError("where to write is missing: give save() a path")
@@ -220,19 +221,24 @@ _OTHERS = ("path", "checkpointlocation", "queryname", _TABLE, _PROPERTIES)
 
 
 def _parse(
-    given: Mapping[str, str], kinds: Mapping[str, Kind], elsewhere: Mapping[str, Kind], doing: str
+    given: Mapping[str, str],
+    session: Mapping[str, str],
+    kinds: Mapping[str, Kind],
+    elsewhere: Mapping[str, Kind],
+    doing: str,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Values by the names of their fields, and the texts of the keys that are no options.
 
-    A table of a catalog has one set of options for reading and writing, and properties, of which those count that are
-    called like an option. `elsewhere` are the options of the other direction.
+    A table of a catalog has one set of options for reading and writing, and properties. Of properties, and of settings
+    of the session, those count that are called like an option. `elsewhere` are the options of the other direction.
     """
     by_key = {camel_case(name).lower(): name for name in kinds}
     by_key.update({key: name for key, name in _ALIASES.items() if name in kinds})
     others = {key.lower(): text for key, text in given.items() if key.lower() in _OTHERS}
     ignored = {camel_case(name).lower() for name in elsewhere} if _TABLE in others else set()
     properties = json.loads(others.get(_PROPERTIES, "{}"))
-    known = {key: text for key, text in properties.items() if key.lower() in by_key or _is_storage(key)}
+    defaults = {**session, **properties}
+    known = {key: text for key, text in defaults.items() if key.lower() in by_key or _is_storage(key)}
     storage = StorageOptions()
     values: dict[str, Any] = {"storage": storage}
     for key, text in {**known, **given}.items():

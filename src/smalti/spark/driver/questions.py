@@ -59,7 +59,7 @@ class UnknownTableError(Exception):
 
 def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     """List a table, and derive its schema from the files unless one is given. The bytes are the table."""
-    options = parse_read_options(question["options"])
+    options = parse_read_options(question["options"], question.get("session", {}))
     is_given = question.get("given", False)
     table = find_table(options, may_be_empty=is_given, may_be_missing=options.of_catalog)
     schema = None if is_given else _written(table.schema())
@@ -120,7 +120,7 @@ def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
 
 def offsets(question: Question, _: Sequence[bytes]) -> Answer:
     """Where a stream starts and how much there is now; or, with a start, how far the next batch reads."""
-    options = parse_read_options(question["options"])
+    options = parse_read_options(question["options"], question.get("session", {}))
     stream = find_stream(options)
     if "start" not in question:
         first, most = _text(stream.first_offset()), options.max_files_per_trigger
@@ -136,7 +136,7 @@ def _text(offset: Offset) -> str:
 
 def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
-    options = parse_read_options(question["options"])
+    options = parse_read_options(question["options"], question.get("session", {}))
     schema = _arrow(question["schema"])
     splits = find_stream(options).splits(schema, json.loads(question["start"]), json.loads(question["end"]))
     return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
@@ -151,7 +151,7 @@ def begin(question: Question, _: Sequence[bytes]) -> Answer:
     The bytes are the Arrow schema of the batches, what tasks need, and what the commit needs. There are none if the
     mode is for new tables and there is something already.
     """
-    options = parse_write_options(question["options"])
+    options = parse_write_options(question["options"], question.get("session", {}))
     mode, rows = question["mode"], _schema(question["schema"])
     if mode in ("error", "ignore") and options.root.exists():
         return {"exists": True}, ()
@@ -174,7 +174,7 @@ def abort(_: Question, parts: Sequence[bytes]) -> Answer:
 
 def truncate(question: Question, _: Sequence[bytes]) -> Answer:
     """Remove all rows of a table, or those of a partition."""
-    options = parse_write_options(question["options"])
+    options = parse_write_options(question["options"], question.get("session", {}))
     begin_write(options, _schema(question["schema"]), "overwrite", question.get("partition")).commit([])
     return {}, ()
 

@@ -223,7 +223,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new MosaicStream(Options.withSession(files.given), required);
+    return new MosaicStream(files.given.asCaseSensitiveMap(), required);
   }
 
   public Statistics estimateStatistics() {

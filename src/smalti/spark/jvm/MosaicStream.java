@@ -9,23 +9,24 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A stream of a table. Python knows what an offset means; here it is the text that Spark keeps in its checkpoint. */
 final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNow {
-  private final CaseInsensitiveStringMap options;
+  private final Map<String, String> options;
+  private final Map<String, String> session = Options.session();
   private final StructType schema;
   private Planner.Answer start;
   /** With Trigger.AvailableNow: what there was when the stream started. */
   private Object available;
 
-  MosaicStream(CaseInsensitiveStringMap options, StructType schema) {
+  MosaicStream(Map<String, String> options, StructType schema) {
     this.options = options;
     this.schema = schema;
   }
 
   private Planner.Answer ask(String question, Map<String, Object> details) {
-    details.put("options", options.asCaseSensitiveMap());
+    details.put("options", options);
+    details.put("session", session);
     return Planner.ask(question, details);
   }
 

@@ -57,7 +57,7 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
    */
   MosaicWrite(StructType schema, Map<String, String> options, String[] partitions, String mode, Long batch) {
     this.schema = schema;
-    this.options = Options.withSessionOfWrites(options);
+    this.options = new LinkedHashMap<String, String>(options);
     this.partitions = Arrays.asList(partitions);
     this.mode = mode;
     this.batch = batch;
@@ -116,8 +116,8 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
 
   /** Ask Python to check the write. The answer is false if the mode is for new tables and there is something already. */
   boolean begin(boolean streams) {
-    begun = Planner.ask("begin", Planner.details("options", options, "schema", schema.json(), "mode", mode, "partition",
-        replaced, "streams", streams));
+    begun = Planner.ask("begin", Planner.details("options", options, "session", Options.session(), "schema", schema.json(),
+        "mode", mode, "partition", replaced, "streams", streams));
     return !begun.has("exists");
   }
 

@@ -70,8 +70,8 @@ final class Options {
     return new CaseInsensitiveStringMap(all);
   }
 
-  /** Settings of the session that stand in for options that were not given. */
-  static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap given) {
+  /** Settings of the session, which stand in for options that were not given. */
+  static Map<String, String> session() {
     SQLConf conf = SQLConf.get();
     Map<String, String> session = new LinkedHashMap<String, String>();
     session.put("maxPartitionBytes", String.valueOf(conf.filesMaxPartitionBytes()));
@@ -80,21 +80,12 @@ final class Options {
     Option least = conf.filesMinPartitionNum();
     session.put("minPartitions", String.valueOf(least.isDefined() ? least.get() : cores));
     session.put("caseSensitive", String.valueOf(conf.caseSensitiveAnalysis()));
+    session.put("ignoreCorruptFiles", String.valueOf(conf.ignoreCorruptFiles()));
+    session.put("ignoreMissingFiles", String.valueOf(conf.ignoreMissingFiles()));
     session.put("timeZone", conf.sessionLocalTimeZone());
-    // Python lets properties of a table give way to options, so these are there only if the session asks for something.
-    if (conf.ignoreCorruptFiles()) session.put("ignoreCorruptFiles", "true");
-    if (conf.ignoreMissingFiles()) session.put("ignoreMissingFiles", "true");
-    if (!conf.partitionColumnTypeInferenceEnabled()) session.put("inferPartitionTypes", "false");
-    return merge(session, given);
-  }
-
-  /** The same for options of a write, in a map that may be changed. */
-  static Map<String, String> withSessionOfWrites(Map<String, String> given) {
-    Map<String, String> all = new LinkedHashMap<String, String>(given);
-    long most = SQLConf.get().maxRecordsPerFile();
-    if (most > 0 && !new CaseInsensitiveStringMap(given).containsKey("maxRecordsPerFile"))
-      all.put("maxRecordsPerFile", String.valueOf(most));
-    return all;
+    session.put("inferPartitionTypes", String.valueOf(conf.partitionColumnTypeInferenceEnabled()));
+    session.put("maxRecordsPerFile", String.valueOf(conf.maxRecordsPerFile()));
+    return session;
   }
 
   static scala.collection.immutable.Map toScala(Map given) {

@@ -26,7 +26,7 @@ final class Snapshot {
 
   final CaseInsensitiveStringMap given;
   private final boolean hasSchema;
-  private CaseInsensitiveStringMap options;
+  private Map<String, String> session;
   private Planner.Answer facts;
 
   /** If there is a schema, it is not derived from the files, and the table may be empty. */
@@ -37,8 +37,9 @@ final class Snapshot {
 
   synchronized Planner.Answer facts() {
     if (facts == null) {
-      options = Options.withSession(given);
-      facts = Planner.ask("open", Planner.details("options", options.asCaseSensitiveMap(), "given", hasSchema));
+      session = Options.session();
+      facts = Planner.ask("open",
+          Planner.details("options", given.asCaseSensitiveMap(), "session", session, "given", hasSchema));
     }
     return facts;
   }
@@ -72,9 +73,10 @@ final class Snapshot {
 
   /** The same files, read by the same options, which a query may give for each of its scans. */
   public boolean equals(Object other) {
-    return this == other || other instanceof Snapshot
-        && facts().text("digest").equals(((Snapshot) other).facts().text("digest"))
-        && options.equals(((Snapshot) other).options);
+    if (this == other || !(other instanceof Snapshot)) return this == other;
+    Snapshot snapshot = (Snapshot) other;
+    return given.equals(snapshot.given) && facts().text("digest").equals(snapshot.facts().text("digest"))
+        && session.equals(snapshot.session);
   }
 
   public int hashCode() {
