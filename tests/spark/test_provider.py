@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import subprocess
+import zipfile
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 import smalti
 from smalti.errors import MosaicError
 from smalti.spark.setup import jar
+from smalti.spark.setup.java import ensure_java
 
 
 def load(spark: Any, path: Path, **options: Any) -> Any:
@@ -459,6 +462,19 @@ class TestJar:
         (tmp_path / "spark-sql_2.13-3.5.1.jar").touch()
         with pytest.raises(MosaicError, match=r"Spark 3\.5\.1 was not tested, 4\.1\.x, 4\.2\.x, 4\.3\.x was"):
             jar.provider_jar(tmp_path)
+
+    def test_java_accepts_the_classes(self) -> None:
+        """Java checks what Janino has compiled when it loads a class, which sessions of our tests tell it not to."""
+        path, jars = jar.provider_jar(), jar.spark_jars()
+        with zipfile.ZipFile(path) as packed:
+            names = [name.removesuffix(".class").replace("/", ".") for name in packed.namelist() if "jvm/" in name]
+        assert "smalti.spark.jvm.MosaicScan" in names
+        script = "".join(f'Class.forName("{name}");' for name in names)
+        command = [ensure_java(), "-cp", os.pathsep.join([str(path), f"{jars}/*"])]
+        command += ["org.codehaus.commons.compiler.samples.ScriptDemo", "-te", "java.lang.Exception", script]
+        environment = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
 
     def test_text_that_does_not_compile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -106,7 +106,8 @@ def _build(path: Path, jars: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         built = sorted(classes.rglob("*.class"))
         if done.returncode or not built or "CompileException" in done.stderr:
-            reason = (done.stderr or done.stdout).strip().splitlines()
+            said = (done.stderr or done.stdout).strip().splitlines()
+            reason = [line for line in said if "Exception" in line] or said
             raise MosaicError("the provider for Spark did not compile", path=str(jars), found=" ".join(reason[:3]))
         fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED) as jar:
