@@ -66,10 +66,13 @@ def test_the_table_is_sent_to_a_process_that_does_not_know_it(spark: Any, tmp_pa
     spark.range(100).write.format("mosaic").save(str(tmp_path / "t"))
     frame = spark.read.format("mosaic").load(str(tmp_path / "t"))
     java = spark._jvm.java.lang.ProcessHandle.current().pid()
+    killed = []
     for process in psutil.Process(java).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # a process that has ended meanwhile
             if "pyspark_mosaic.daemon" in process.cmdline() and process.ppid() != java:
                 process.kill()
+                killed.append(process)
+    psutil.wait_procs(killed, 60)  # Spark would take one that its daemon has not noticed yet for alive.
     hops()
     assert frame.agg({"id": "max"}).first()[0] == 99
     assert hops()["aggregate"] >= 1

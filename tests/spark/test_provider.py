@@ -478,6 +478,7 @@ class TestJar:
 
     def test_text_that_does_not_compile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        monkeypatch.delenv("JDK_JAVA_OPTIONS")  # Java says first that it has found them.
         monkeypatch.setattr(jar, "_sources", lambda: {"Bad.java": "class Bad { int x = nothing; }"})
         with pytest.raises(MosaicError, match=r"did not compile.*Bad\.java.*Line 1"):
             jar.provider_jar()
