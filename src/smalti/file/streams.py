@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -229,14 +230,26 @@ class Scannable(ABC):
         return self.scan(columns, filters, batch_size=batch_size, **options).to_batches()
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long."""
-        is_range = self._knows_rows and filters is None
-        rows = range(max(0, min(num_rows, self.num_rows))) if is_range else None
-        return self.scan(columns, filters, rows=rows)._first_rows(num_rows)
+        """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long.
+
+        Of a table, files after those that have them are not opened.
+        """
+        return self._ends(self.scan(columns, filters), num_rows, from_end=False)
 
     def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The last rows, or the last that match, in their order. Files are read from their last row group backwards."""
-        scan, found, left = self.scan(columns, filters), list[pa.Table](), num_rows
+        """The last rows, or the last that match, in their order.
+
+        Files are read from their last row group backwards, and tables from their last file backwards.
+        """
+        return self._ends(self.scan(columns, filters), num_rows, from_end=True)
+
+    def _ends(self, scan: Scan, num_rows: int, *, from_end: bool) -> pa.Table:
+        """The first or last rows of a scan."""
+        if not from_end:
+            is_range = self._knows_rows and scan.filters is None
+            rows = range(max(0, min(num_rows, self.num_rows))) if is_range else None
+            return replace(scan, rows=rows)._first_rows(num_rows)
+        found, left = list[pa.Table](), num_rows
         for batches in self._from_end(scan) if left > 0 else ():
             part = pa.Table.from_batches(batches, scan.schema)
             found.insert(0, part.slice(max(0, part.num_rows - left)))

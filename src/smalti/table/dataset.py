@@ -165,15 +165,7 @@ class MosaicDataset(Scannable):
         fixed._given = self.typed_columns
         return fixed
 
-    def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The first rows, or the first that match. Files after those that have them are not opened."""
-        return self._read_some(num_rows, self.scan(columns, filters), from_end=False)
-
-    def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The last rows, or the last that match, in their order. Files are read from the last one backwards."""
-        return self._read_some(num_rows, self.scan(columns, filters), from_end=True)
-
-    def _read_some(self, num_rows: int, scan: Scan, *, from_end: bool) -> pa.Table:
+    def _ends(self, scan: Scan, num_rows: int, *, from_end: bool) -> pa.Table:
         once, indices = scan._once()
 
         def read(table: Snapshot, opened: OpenFiles) -> pa.Table:

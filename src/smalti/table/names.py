@@ -182,15 +182,21 @@ def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
 
 
 def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
-    """Return the directory of a partition.
+    """Return the directory of a partition. The names that stand for null are escaped if they are the text of a value.
 
     Examples
     --------
     >>> partition_directory([("day", "2024-01-01"), ("city", "São/Paulo"), ("x", None)])
     'day=2024-01-01/city=S%C3%A3o%2FPaulo/x=__HIVE_DEFAULT_PARTITION__'
+    >>> partition_directory([("x", "__HIVE_DEFAULT_PARTITION__")])
+    'x=%5F_HIVE_DEFAULT_PARTITION__'
     """
-    parts = {name: f"{quote(name, safe='')}={_quoted(text)}" for name, text in values}
-    for name, part in parts.items():
+    parts = []
+    for name, text in values:
+        quoted = HIVE_NULL if text is None else quote(text, safe="")
+        if text is not None and text in (HIVE_NULL, PAIMON_NULL):
+            quoted = f"%5F{text[1:]}"
+        part = f"{quote(name, safe='')}={quoted}"
         if len(part) > MAX_NAME:  # It is all ASCII.
             raise SchemaError(
                 "the value is too long for the name of a directory",
@@ -198,20 +204,8 @@ def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:
                 found=f"{len(part)} bytes as {part[:40]}…",
                 expected=f"{MAX_NAME} bytes at most",
             )
-    return "/".join(parts.values())
-
-
-def _quoted(text: str | None) -> str:
-    """Return a value as part of a path. The names that stand for null are escaped if they are the text of a value.
-
-    Examples
-    --------
-    >>> _quoted("__HIVE_DEFAULT_PARTITION__")
-    '%5F_HIVE_DEFAULT_PARTITION__'
-    """
-    if text is None:
-        return HIVE_NULL
-    return f"%5F{text[1:]}" if text in (HIVE_NULL, PAIMON_NULL) else quote(text, safe="")
+        parts.append(part)
+    return "/".join(parts)
 
 
 # --- files of jobs --------------------------------------------------------------------------------------------------

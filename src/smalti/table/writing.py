@@ -44,17 +44,14 @@ def check_fits(plan: DirectoryPlan, name: str) -> int | None:
     Files are looked into, the latest first, until each column of the rows was found: mostly that is one file.
     Returns the number of the record that the table was listed at, for the commit (`Change.since`).
     """
-    root, since = plan.root, None
+    root, schema = plan.root, plan.file_schema
 
-    def check() -> None:
-        nonlocal since
+    def check() -> int | None:
         try:
             with listed_to_write(root):
                 listing = list_files(root, globs=False)
         except FileNotFoundError:
-            return
-        since = listing.state.number
-        schema = plan.file_schema
+            return None
         missing = set(schema.names)
         for file in sorted(listing.files, key=lambda file: -file.modified):
             if not missing:
@@ -65,9 +62,9 @@ def check_fits(plan: DirectoryPlan, name: str) -> int | None:
                 if not missing.isdisjoint(found):
                     unify_schemas([(file.path, opened.schema), (name, schema)])
                 missing.difference_update(found)
+        return listing.state.number
 
-    read_again(check, lambda: None)
-    return since
+    return read_again(check, lambda: None)
 
 
 def check_partitioned_alike(plan: DirectoryPlan, file: FoundFile) -> None:
