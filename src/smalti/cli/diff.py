@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -64,7 +65,7 @@ class Differences:
     uncompared: list[str] = field(default_factory=list)
     rows: tuple[int, int] = (0, 0)
     #: How many values differ, by column.
-    cells: dict[str, int] = field(default_factory=dict)
+    cells: Counter[str] = field(default_factory=Counter)
     #: Row and column of some of these values, and the values.
     examples: list[tuple[int, str, Any, Any]] = field(default_factory=list)
 
@@ -86,7 +87,7 @@ def run_diff(options: argparse.Namespace, screen: Screen) -> int:
             found.rows = (a.count_rows(), b.count_rows())
             compare_rows(a, b, shared, found, options.n)
     equal = found.same_values and found.same_schema and not (options.strict and found.declared)
-    document = {"a": source_name([options.a]), "b": source_name([options.b]), "equal": equal, **vars(found)}
+    document = {"a": source_name(options.a), "b": source_name(options.b), "equal": equal, **vars(found)}
     screen.show(document, _lines(found, options.schema, screen))
     return 0 if equal else 1
 
@@ -166,7 +167,7 @@ def compare_rows(a: Scannable, b: Scannable, shared: dict[str, pa.DataType], fou
             unequal = differing(one, other)
             if not unequal:
                 continue
-            found.cells[name] = found.cells.get(name, 0) + len(unequal)
+            found.cells[name] += len(unequal)
             for at in unequal[: max(0, limit - len(found.examples))]:
                 values = plain_values(one.slice(at, 1))[0], plain_values(other.slice(at, 1))[0]
                 found.examples.append((row + at, name, *values))
@@ -209,7 +210,7 @@ def _lines(found: Differences, schema_only: bool, screen: Screen) -> Iterator[st
     if found.rows[0] != found.rows[1]:
         yield f"rows: {found.rows[0]:,} in A, {found.rows[1]:,} in B"
     if found.cells:
-        total = sum(found.cells.values())
+        total = found.cells.total()
         differ = "differs" if total == 1 else "differ"
         yield f"values: {show_count(total, 'value')} {differ} in {show_count(len(found.cells), 'column')}"
         rows = [[f"{row:,}", cell(name), cell(a), cell(b)] for row, name, a, b in found.examples]

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,10 +32,6 @@ from smalti.logical.tree import LogicalColumn, plan_schema
 from smalti.logical.widen import widen, widen_values
 from smalti.table.opening import source_name
 from smalti.units import show_count
-
-if TYPE_CHECKING:
-    from smalti.jobs.formats.registry import Format
-    from smalti.table.listing import Listing
 
 
 def add_stored(parser: argparse.ArgumentParser) -> None:
@@ -92,22 +88,21 @@ def run_meta(options: argparse.Namespace, screen: Screen) -> None:
             if isinstance(opened, smalti.MosaicFile):
                 _file_meta(options, screen, opened)
                 return
-        _files_meta(options, screen, *list_inputs(*inputs))
+        _files_meta(options, screen, *inputs)
 
 
-def _files_meta(
-    options: argparse.Namespace, screen: Screen, listing: Listing, formats: Sequence[tuple[Format, str]]
-) -> None:
+def _files_meta(options: argparse.Namespace, screen: Screen, paths: list[str], source_format: str | None) -> None:
     """A line for each of several files, or of a file of another format, and their sums."""
     from smalti.jobs.formats.tables import FormatTable
 
+    listing, formats = list_inputs(paths, source_format)
     found: list[dict[str, Any]] = []
-    for file, (format_, suffix) in zip(listing.files, formats, strict=True):
-        one = FormatTable(replace(listing, files=[replace(file, partition={})]), [(format_, suffix)])
+    for file, format_ in zip(listing.files, formats, strict=True):
+        one = FormatTable(replace(listing, files=[replace(file, partition={})]), [format_])
         name = STANDARD_INPUT if options.files == [STANDARD_INPUT] else file.name
         counts = {"size": file.size, "rows": one.count_rows(), "columns": len(one.schema)}
-        found.append({"file": name, "format": format_.name, **counts})
-    sums = {key: sum(int(item[key]) for item in found) for key in ("size", "rows")}
+        found.append({"file": name, "format": format_[0].name, **counts})
+    sums = {key: sum(item[key] for item in found) for key in ("size", "rows")}
     lines = [
         [cell(item["file"]), item["format"], size(item["size"]), f"{item['rows']:,}", f"{item['columns']:,}"]
         for item in found

@@ -92,7 +92,7 @@ class Screen:
 
     def json(self, document: Any) -> None:
         """One JSON document, indented for a terminal, on one line for a pipe."""
-        text = json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=str)
+        text = json.dumps(document, ensure_ascii=False, indent=2 if self.is_terminal else None, default=_plain)
         self._write(map(visible, text.split("\n")) if self.is_terminal else [text])
 
     def note(self, text: str) -> None:
@@ -110,6 +110,10 @@ class Screen:
             if command and shutil.which(command[0]):
                 return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
         return None
+
+
+def _plain(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def wants_colour(is_terminal: bool) -> bool:
