@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -179,6 +180,11 @@ class TestSizes:
         many = smalti.write_dataset(table, "small", max_file_bytes=1500, compression="none")
         assert many.num_files > 2
         assert smalti.read_table("small").num_rows == 1000
+
+    def test_columns_that_share_memory_count_each(self) -> None:
+        values = pa.array(np.random.default_rng(1).integers(0, 1 << 62, 20_000))
+        written = smalti.write_dataset(pa.table({f"x{n}": values for n in range(20)}), "shop", max_file_bytes=1 << 20)
+        assert max(file.num_bytes for file in written.files) < 2 << 20
 
     def test_more_partitions_than_open_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("smalti.table.writing.most_open_files", lambda _: 4)

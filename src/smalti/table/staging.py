@@ -151,8 +151,10 @@ class StagingWriter:
         """Write rows. Buffers of the batch may not be changed until the files are finished."""
         if not batch.num_rows:
             return
-        # The bytes of slices take long to count, so they are counted only if whole buffers are large.
-        is_small = not self._plan.partition_by and batch.get_total_buffer_size() <= self._plan.max_file_bytes // 4
+        # The bytes of many columns take long to count, so this is done only if whole buffers are large. A buffer counts
+        # once even if columns share it, but then values of usual size would be too many.
+        at_least = max(batch.get_total_buffer_size(), 8 * batch.num_rows * batch.num_columns)
+        is_small = not self._plan.partition_by and at_least <= self._plan.max_file_bytes // 4
         row_bytes = 0 if is_small else size_of(batch) // batch.num_rows
         # Rows of partitions are copied, so a batch that takes much memory is cut into its partitions part by part.
         step = rows_per_batch(row_bytes, BATCH_BYTES, most=1 << 20) if self._plan.partition_by else batch.num_rows
