@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -81,34 +82,132 @@ QUERIES = {
     "no row": "SELECT * FROM t WHERE id < 0 OR f4 > 1e9",
     "computed": "SELECT id, i4 + 1L AS n, upper(s) AS s, b, d18 * 2 AS d, day + 1 AS day, x IS NULL AS e FROM t",
     "computed for some rows": "SELECT 1000 / (i2 + 500) AS q, s FROM t WHERE i2 > -500 AND f8 < 200",
-    "constants": "SELECT id, 7 AS seven, CAST(NULL AS string) AS nothing, 'a' AS a FROM t",
+    "constants": "SELECT 7 AS seven, CAST(NULL AS string) AS nothing, 'a' AS a FROM t",
+    "fields": "SELECT r.a, r.t AS `r.t`, size(l) AS n, m['k'] AS k FROM t WHERE id % 2 = 0",
+    # try_divide is null where the other condition is an error.
+    "a condition that is null": "SELECT id FROM t WHERE try_divide(1, id) < 1 AND 1 / id < 1",
 }
+
+
+@pytest.fixture(scope="module")
+def sources(spark: Any, tmp_path_factory: pytest.TempPathFactory, parquet: Path) -> dict[str, Any]:
+    """The same rows in each format that Spark reads in batches; memory off Java's heap is another class of vectors."""
+    root = tmp_path_factory.mktemp("sources")
+    given = spark.read.option("mergeSchema", "true").parquet(str(parquet))
+    for source in ("orc", "mosaic"):
+        given.repartition(2).write.format(source).save(str(root / source))
+    return {
+        "parquet": given,
+        "parquet off heap": given,
+        "orc": spark.read.orc(str(root / "orc")),
+        "mosaic": spark.read.format("mosaic").load(str(root / "mosaic")),
+    }
+
+
+@pytest.mark.parametrize("source", ["parquet", "parquet off heap", "orc", "mosaic"])
+def test_rows_are_the_same(
+    spark: Any, tmp_path: Path, sources: dict[str, Any], took_batches: Callable[[], bool], source: str
+) -> None:
+    sources[source].createOrReplaceTempView("t")
+    spark.conf.set("spark.sql.columnVector.offheap.enabled", source == "parquet off heap")
+    try:
+        for query, text in QUERIES.items():
+            took_batches()
+            spark.sql(text).write.format("mosaic").mode("overwrite").save(str(tmp_path / "batches"))
+            assert took_batches(), query
+            spark.sql(text).coalesce(1).write.format("mosaic").mode("overwrite").save(str(tmp_path / "rows"))
+            assert not took_batches()  # of what is coalesced, rows are written
+            found, expected = (smalti.read_table(tmp_path / name) for name in ("batches", "rows"))
+            assert found.schema.equals(expected.schema), query
+            assert rows(found) == rows(expected), query
+            assert (query == "no row") == (found.num_rows == 0)
+    finally:
+        spark.conf.unset("spark.sql.columnVector.offheap.enabled")
 
 
 def rows(table: pa.Table) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
-@pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("source", ["parquet", "orc", "mosaic"])
-def test_rows_are_the_same(
-    spark: Any, tmp_path: Path, parquet: Path, took_batches: Callable[[], bool], source: str, query: str
+def test_vectors_that_refuse_to_give_nulls(
+    spark: Any, tmp_path: Path, parquet: Path, took_batches: Callable[[], bool]
 ) -> None:
-    frame = spark.read.option("mergeSchema", "true").parquet(str(parquet))
-    if source != "parquet":
-        frame.repartition(2).write.format(source).save(str(tmp_path / "source"))
-        frame = spark.read.format(source).load(str(tmp_path / "source"))
-    frame.createOrReplaceTempView("t")
-    took_batches()
-    spark.sql(QUERIES[query]).write.format("mosaic").save(str(tmp_path / "batches"))
-    assert took_batches()
-    # A sort needs rows.
-    spark.sql(f"{QUERIES[query]} ORDER BY 1").write.format("mosaic").save(str(tmp_path / "rows"))
-    assert not took_batches()
-    found, expected = (smalti.read_table(tmp_path / name) for name in ("batches", "rows"))
-    assert found.schema.equals(expected.schema)
-    assert rows(found) == rows(expected)
-    assert (query == "no row") == (found.num_rows == 0)
+    """Those of Arrow do. Spark 4.3 can cache tables in them, if it is told so when it starts, or as here."""
+    package = "org.apache.spark.sql.execution.columnar"
+    serializer = f"{package}.ArrowCachedBatchSerializer"
+    relations = getattr(getattr(spark._jvm, f"{package}.InMemoryRelation$"), "MODULE$")
+    try:
+        spark._jvm.java.lang.Class.forName(serializer)
+    except Exception:
+        pytest.skip("this Spark has no Arrow cache")
+    settings = spark._jsparkSession.sessionState().conf()
+    frame = spark.read.parquet(str(parquet / "p=1"))
+    try:
+        settings.setConfString("spark.sql.cache.serializer", serializer)
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        relations.clearSerializer()
+        frame.cache()
+        took_batches()
+        frame.write.format("mosaic").save(str(tmp_path / "t"))
+        assert took_batches()
+        found, expected = smalti.read_table(tmp_path / "t"), pq.read_table(parquet / "p=1", partitioning=None)
+        assert rows(found) == rows(expected)
+    finally:
+        frame.unpersist()
+        spark.conf.unset("spark.sql.adaptive.enabled")
+        settings.unsetConf("spark.sql.cache.serializer")
+        relations.clearSerializer()
+
+
+def test_large_values(spark: Any, tmp_path: Path, took_batches: Callable[[], bool]) -> None:
+    """Neither nested values, nor texts that a file has once, nor computed ones make batches of hundreds of MB."""
+    count, length = 300, 1 << 16
+    lists = pa.ListArray.from_arrays(np.arange(count + 1, dtype="int32") * length, np.ones(count * length))
+    texts = pa.DictionaryArray.from_arrays([n % 3 for n in range(count)], [letter * (1 << 20) for letter in "abc"])
+    table = pa.table({"id": range(count), "l": lists, "t": texts})
+    pq.write_table(table, tmp_path / "large.parquet")
+    frame = spark.read.parquet(str(tmp_path / "large.parquet"))
+    memory = spark._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    most = max(memory.getPeakMemoryAllocation(), 300 << 20)
+    computed = frame.where("id % 10 != 4").selectExpr("id", "repeat(left(t, 4), 1 << 19) AS r")
+    for written in (frame.select("l"), frame.select("t"), computed):
+        took_batches()
+        written.write.format("mosaic").mode("overwrite").save(str(tmp_path / "large"))
+        assert took_batches()
+        assert memory.getPeakMemoryAllocation() < most, written.columns
+        assert memory.getAllocatedMemory() == 0
+    found = spark.read.format("mosaic").load(str(tmp_path / "large")).selectExpr("id", "length(r)", "left(r, 1)")
+    assert sorted(found.collect()) == [(n, 1 << 21, "abc"[n % 3]) for n in range(count) if n % 10 != 4]
+
+
+def test_settings_of_scans(spark: Any, tmp_path: Path) -> None:
+    """Only a scan of many columns gets settings of its own, and these columns may be fields of one."""
+    state = spark._jsparkSession.sessionState()
+    skip = spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    numbers = [pa.array([n]) for n in range(5000)]
+    wide = {f"c{n}": number for n, number in enumerate(numbers)}
+    tables = {
+        "narrow": (pa.table({"id": numbers[0]}), 4096),
+        "wide": (pa.table(wide), 838),
+        "struct": (pa.table({"r": pa.StructArray.from_arrays(numbers, list(wide))}), 838),
+    }
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        for name, (table, expected) in tables.items():
+            pq.write_table(table, tmp_path / f"{name}.parquet")
+            spark.read.parquet(str(tmp_path / f"{name}.parquet")).createOrReplaceTempView("t")
+            text = f"CREATE TABLE {name} USING mosaic LOCATION '{tmp_path / name}' AS SELECT * FROM t LIMIT 0"
+            spark.sql(text)
+            write = state.executePlan(state.sqlParser().parsePlan(f"INSERT INTO {name} SELECT * FROM t"), skip)
+            batches = write.executedPlan().children().head()
+            assert batches.nodeName() == "MosaicBatches"
+            session = batches.children().head().relation().sparkSession()
+            assert session.equals(spark._jsparkSession) == (name == "narrow")
+            assert session.sessionState().conf().parquetVectorizedReaderBatchSize() == expected
+            assert session.sessionState().conf().sessionLocalTimeZone() == "Asia/Kathmandu"
+            spark.sql(f"DROP TABLE {name}")
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
 
 
 def test_more_columns_than_spark_reads_in_batches(spark: Any, tmp_path: Path, took_batches: Callable[[], bool]) -> None:
@@ -150,13 +249,14 @@ def test_statements(
 
 
 def test_what_is_written_from_rows(spark: Any, tmp_path: Path, parquet: Path, took_batches: Callable[[], bool]) -> None:
-    """Random numbers, subqueries, names of files, sorts by partition: as ever, and with the same rows."""
+    """Random numbers, subqueries, names of files, computed structs and collated strings, sorts by partition."""
     spark.read.parquet(str(parquet)).createOrReplaceTempView("t")
     queries = {
         "SELECT id, rand(1) AS x FROM t": 2 * ROWS,
         "SELECT id FROM t WHERE id > (SELECT avg(id) FROM t)": ROWS,
         "SELECT id, input_file_name() AS name FROM t": 2 * ROWS,
         "SELECT id, named_struct('a', id) AS r FROM t": 2 * ROWS,
+        "SELECT s COLLATE UNICODE_CI || 'x' AS s FROM t": 2 * ROWS,
         "SELECT count(*) AS n FROM t GROUP BY id": ROWS,
     }
     for number, (query, count) in enumerate(queries.items()):

@@ -12,20 +12,35 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 final class BatchRow extends GenericInternalRow {
   /** The columns that are written. */
   final ColumnVector[] columns;
-  /** Whether a column was computed for the selected rows only, so that it has no values for others. */
-  final boolean[] computed;
-  /** The rows that are written, by their number in the batch; null for all. */
-  final int[] selected;
+  /** Whether a column was computed: it has values for the rows that are written, and no others. */
+  private final boolean[] isComputed;
+  /** Rows of the batch by their number, null for all; those that are written begin at `first`. */
+  private final int[] selected;
+  private final int first;
   /** How many rows are written. */
   final int count;
   private boolean taken;
 
-  BatchRow(ColumnVector[] columns, boolean[] computed, int[] selected, int count) {
+  BatchRow(ColumnVector[] columns, boolean[] isComputed, int[] selected, int first, int count) {
     super(0);
     this.columns = columns;
-    this.computed = computed;
+    this.isComputed = isComputed;
     this.selected = selected;
+    this.first = first;
     this.count = count;
+  }
+
+  /** Where a column has the value of one of the rows that are written. */
+  int place(int column, int number) {
+    return isComputed[column] ? number : selected == null ? first + number : selected[first + number];
+  }
+
+  /** How many of the rows from `number` to `end` follow each other in a column, so that they can be copied together. */
+  int run(int column, int number, int end) {
+    if (selected == null || isComputed[column]) return end - number;
+    int next = number + 1;
+    while (next < end && selected[first + next] == selected[first + number] + next - number) next++;
+    return next - number;
   }
 
   /** Whether the batch is still to be written. True once. */

@@ -1,8 +1,11 @@
 package smalti.spark.jvm;
 
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.NoSuchElementException;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -12,12 +15,15 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.ColumnarToRowTransition;
 import org.apache.spark.sql.execution.RowToColumnConverter;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -34,7 +40,7 @@ import scala.runtime.AbstractFunction1;
 /**
  * Hands the batches of a scan to a write as they are, in columns. See ColumnarInput, which puts it into plans.
  *
- * It does the work of a filter and of a projection between the scan and the write: the condition chooses rows of the
+ * It does the work of a filter and of a projection between the scan and the write: conditions choose rows of the
  * batch, columns that are only chosen are passed on, and columns that are computed are computed row by row.
  */
 public final class BatchesExec extends SparkPlan implements ColumnarToRowTransition {
@@ -42,7 +48,7 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
   private final Seq columns;
   private final Seq conditions;
 
-  /** `columns` are named expressions over the scan's output; `conditions` are one condition, or none. */
+  /** `columns` are named expressions over the scan's output. Rows for which all `conditions` are true are written. */
   public BatchesExec(SparkPlan child, Seq columns, Seq conditions) {
     this.child = child;
     this.columns = columns;
@@ -50,7 +56,7 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
   }
 
   public RDD doExecute() {
-    Convert convert = new Convert(list(child.output()), list(columns), list(conditions));
+    Convert convert = new Convert(child.output(), columns, conditions);
     return child.executeColumnar().mapPartitions(convert, false, ClassTag$.MODULE$.apply(InternalRow.class));
   }
 
@@ -65,7 +71,7 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
   }
 
   public Seq children() {
-    return sequence(Arrays.asList(new Object[] {child}));
+    return sequence(Collections.singletonList((Object) child));
   }
 
   public TreeNode mapChildren(Function1 change) {
@@ -96,50 +102,44 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
     return other instanceof BatchesExec;
   }
 
-  public int hashCode() {
-    return scala.runtime.ScalaRunTime$.MODULE$._hashCode(this);
-  }
-
-  public boolean equals(Object other) {
-    return this == other || other instanceof BatchesExec && child.equals(((BatchesExec) other).child)
-        && columns.equals(((BatchesExec) other).columns) && conditions.equals(((BatchesExec) other).conditions);
-  }
-
   static List<Object> list(Seq values) {
-    return new ArrayList<Object>((List<Object>) CollectionConverters.asJava(values));
+    return (List<Object>) CollectionConverters.asJava(values);
   }
 
   static Seq sequence(List<Object> values) {
-    return scala.collection.immutable.Nil$.MODULE$.appendedAll(CollectionConverters.asScala(values)).toSeq();
+    return CollectionConverters.asScala(values).toList();
   }
 
   /** From the batches of a task to rows that stand for them. Travels to the tasks. */
   static final class Convert extends AbstractFunction1 implements java.io.Serializable {
-    private final ArrayList<Object> input;
-    private final ArrayList<Object> computed = new ArrayList<Object>();
-    private final ArrayList<Object> conditions;
+    private final Seq input;
+    private final Seq conditions;
+    private final Seq computed;
+    /** The types of what is computed, under any names. */
+    private final StructType schema;
     /** For each column that is written: its place in the input, or -1 if it is computed. */
     private final int[] places;
-    private final StructType schema;
 
-    Convert(List<Object> input, List<Object> columns, List<Object> conditions) {
-      this.input = new ArrayList<Object>(input);
-      this.conditions = new ArrayList<Object>(conditions);
+    Convert(Seq input, Seq columns, Seq conditions) {
+      this.input = input;
+      this.conditions = conditions;
+      Map<Object, Integer> placeOf = new HashMap<Object, Integer>();
+      int place = 0;
+      for (Object attribute : list(input)) placeOf.put(((Attribute) attribute).exprId(), Integer.valueOf(place++));
       this.places = new int[columns.size()];
-      java.util.Map<Object, Integer> byId = new java.util.HashMap<Object, Integer>();
-      for (int place = 0; place < input.size(); place++)
-        byId.put(((Attribute) input.get(place)).exprId(), Integer.valueOf(place));
-      StructType types = new StructType();
-      for (int column = 0; column < places.length; column++) {
-        Object expression = columns.get(column) instanceof Alias ? ((Alias) columns.get(column)).child() : columns.get(column);
-        places[column] = -1;
-        if (expression instanceof Attribute) places[column] = ((Integer) byId.get(((Attribute) expression).exprId())).intValue();
-        else {
-          types = types.add("c" + computed.size(), ((Expression) expression).dataType(), true);
-          computed.add(expression);
-        }
+      List<Object> expressions = new ArrayList<Object>();
+      List<StructField> fields = new ArrayList<StructField>();
+      int column = 0;
+      for (Object named : list(columns)) {
+        Expression expression = (Expression) (named instanceof Alias ? ((Alias) named).child() : named);
+        boolean isPassed = expression instanceof Attribute;
+        places[column++] = isPassed ? ((Integer) placeOf.get(((Attribute) expression).exprId())).intValue() : -1;
+        if (isPassed) continue;
+        expressions.add(expression);
+        fields.add(DataTypes.createStructField("c" + column, expression.dataType(), true));
       }
-      this.schema = types;
+      this.computed = sequence(expressions);
+      this.schema = DataTypes.createStructType(fields);
     }
 
     public Object apply(Object batches) {
@@ -148,68 +148,92 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
 
     private final class Rows extends AbstractIterator {
       private final Iterator batches;
-      private final BasePredicate predicate;
+      private final BasePredicate[] predicates;
       private final UnsafeProjection projection;
       private final RowToColumnConverter converter;
-      private WritableColumnVector[] values;
+      private ColumnarBatch batch;
+      private ColumnVector[] given;
+      private ColumnarBatchRow row;
+      /** The rows of the batch that are written, by their number; null for all. */
+      private int[] selected;
+      private int count;
+      /** How many of these rows have been handed on. */
+      private int done;
       private BatchRow current;
       private int left;
 
       Rows(Iterator batches) {
         this.batches = batches;
-        Seq attributes = sequence(input);
-        this.predicate = conditions.isEmpty() ? null : Predicate$.MODULE$.create((Expression) conditions.get(0), attributes);
-        this.projection = computed.isEmpty() ? null : UnsafeProjection.create(sequence(computed), attributes);
-        this.converter = computed.isEmpty() ? null : new RowToColumnConverter(schema);
+        this.predicates = new BasePredicate[conditions.size()];
+        for (int number = 0; number < predicates.length; number++)
+          predicates[number] = Predicate$.MODULE$.create((Expression) conditions.apply(number), input);
+        this.projection = computed.isEmpty() ? null : UnsafeProjection.create(computed, input);
+        this.converter = new RowToColumnConverter(schema);
       }
 
       public boolean hasNext() {
-        while (left == 0 && batches.hasNext()) {
-          current = rows((ColumnarBatch) batches.next());
-          left = current.count;
+        while (left == 0) {
+          if (done == count && !nextBatch()) return false;
+          if (done < count) nextRows();
         }
-        return left > 0;
+        return true;
       }
 
       public Object next() {
-        if (!hasNext()) throw new java.util.NoSuchElementException();
+        if (!hasNext()) throw new NoSuchElementException();
         left--;
         return current;
       }
 
-      private BatchRow rows(ColumnarBatch batch) {
-        ColumnVector[] all = new ColumnVector[batch.numCols()];
-        for (int place = 0; place < all.length; place++) all[place] = batch.column(place);
-        ColumnarBatchRow row = new ColumnarBatchRow(all);
-        int count = batch.numRows();
-        int[] selected = null;
-        if (predicate != null) {
-          int[] matching = new int[count];
-          count = 0;
-          for (int number = 0; number < matching.length; number++) {
-            row.rowId = number;
-            if (predicate.eval(row)) matching[count++] = number;
-          }
-          if (count < matching.length) selected = matching;
-        }
-        if (projection != null) compute(row, selected, count);
-        ColumnVector[] columns = new ColumnVector[places.length];
-        boolean[] isComputed = new boolean[places.length];
-        int number = 0;
-        for (int column = 0; column < columns.length; column++) {
-          isComputed[column] = places[column] < 0;
-          columns[column] = isComputed[column] ? values[number++] : all[places[column]];
-        }
-        return new BatchRow(columns, isComputed, selected, count);
+      /** The writer has copied the last batch: its reader may use the memory again. */
+      private boolean nextBatch() {
+        if (batch != null) batch.closeIfFreeable();
+        batch = null;
+        if (!batches.hasNext()) return false;
+        batch = (ColumnarBatch) batches.next();
+        given = new ColumnVector[batch.numCols()];
+        for (int place = 0; place < given.length; place++) given[place] = batch.column(place);
+        row = new ColumnarBatchRow(given);
+        selected = predicates.length == 0 ? null : new int[batch.numRows()];
+        count = batch.numRows();
+        done = 0;
+        if (selected == null) return true;
+        count = 0;
+        for (row.rowId = 0; row.rowId < selected.length; row.rowId++)
+          if (isSelected()) selected[count++] = row.rowId;
+        if (count == selected.length) selected = null;
+        return true;
       }
 
-      /** Rows that the condition rejects are left out: a value that they have may be an error to the expression. */
-      private void compute(ColumnarBatchRow row, int[] selected, int count) {
-        values = OnHeapColumnVector.allocateColumns(Math.max(1, count), schema);
-        for (int number = 0; number < count; number++) {
-          row.rowId = selected == null ? number : selected[number];
-          converter.convert(projection.apply(row), values);
+      /** A row is rejected by the first condition that is not true. Those after it may be errors for the row. */
+      private boolean isSelected() {
+        for (BasePredicate predicate : predicates) if (!predicate.eval(row)) return false;
+        return true;
+      }
+
+      /**
+       * Hand on all rows that are left of the batch, or fewer if columns are computed and have many bytes. Values are
+       * computed for rows that are written only: for others, they may be errors.
+       */
+      private void nextRows() {
+        int first = done;
+        WritableColumnVector[] values = OnHeapColumnVector.allocateColumns(count - first, schema);
+        if (projection == null) done = count;
+        for (long bytes = 0L; done < count && bytes < RowsToArrow.BATCH_BYTES; done++) {
+          row.rowId = selected == null ? done : selected[done];
+          UnsafeRow result = projection.apply(row);
+          converter.convert(result, values);
+          bytes += result.getSizeInBytes();
         }
+        ColumnVector[] columns = new ColumnVector[places.length];
+        boolean[] isComputed = new boolean[places.length];
+        int next = 0;
+        for (int column = 0; column < columns.length; column++) {
+          isComputed[column] = places[column] < 0;
+          columns[column] = isComputed[column] ? values[next++] : given[places[column]];
+        }
+        left = done - first;
+        current = new BatchRow(columns, isComputed, selected, first, left);
       }
     }
   }

@@ -1,6 +1,6 @@
 package smalti.spark.jvm;
 
-import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -17,12 +17,15 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.v2.V2ExistingTableWriteExec;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.NumericType;
-import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import scala.collection.immutable.Seq;
@@ -34,46 +37,32 @@ import scala.collection.immutable.Seq;
  * on. What is between the scan and the write may be a filter and a projection. Any other plan is written from rows.
  */
 public final class ColumnarInput extends ColumnarRule {
-  private final SparkSession session;
-
-  ColumnarInput(SparkSession session) {
-    this.session = session;
-  }
-
   public Rule preColumnarTransitions() {
-    return new TakeBatches(session);
+    return new TakeBatches();
   }
 
   static final class TakeBatches extends Rule {
-    private final SparkSession session;
-
-    TakeBatches(SparkSession session) {
-      this.session = session;
-    }
-
     public TreeNode apply(TreeNode plan) {
       if (!(plan instanceof V2ExistingTableWriteExec)) return plan;
       V2ExistingTableWriteExec write = (V2ExistingTableWriteExec) plan;
       if (!(write.write() instanceof MosaicWrite)) return plan;
       SparkPlan batches = batches(write.query());
-      if (batches == null) return plan;
-      List<Object> children = new ArrayList<Object>();
-      children.add(batches);
-      return plan.withNewChildren(BatchesExec.sequence(children));
+      return batches == null ? plan : plan.withNewChildren(BatchesExec.sequence(Collections.singletonList((Object) batches)));
     }
 
     /** A plan with the rows of `query` that passes on batches; null if they do not come from a scan in batches. */
     private SparkPlan batches(SparkPlan query) {
       SparkPlan scan = query;
       Seq columns = query.output();
-      List<Object> conditions = new ArrayList<Object>();
+      List<Object> conditions = Collections.emptyList();
       if (scan instanceof ProjectExec) {
         columns = ((ProjectExec) scan).projectList();
         scan = ((ProjectExec) scan).child();
       }
       if (scan instanceof FilterExec) {
-        conditions.add(((FilterExec) scan).condition());
-        scan = ((FilterExec) scan).child();
+        FilterExec filter = (FilterExec) scan;
+        conditions = BatchesExec.list(filter.splitConjunctivePredicates(filter.condition()));
+        scan = filter.child();
       }
       if (!scan.children().isEmpty() || !areSimple(BatchesExec.list(columns)) || !areSimple(conditions)) return null;
       for (Object column : BatchesExec.list(columns)) if (!isPassed(column) && !isFlat(((Expression) column).dataType())) return null;
@@ -82,14 +71,14 @@ public final class ColumnarInput extends ColumnarRule {
     }
 
     /** Whether a column of the scan is written as it is, perhaps by another name. */
-    static boolean isPassed(Object column) {
+    private static boolean isPassed(Object column) {
       return (column instanceof Alias ? ((Alias) column).child() : column) instanceof Attribute;
     }
 
-    /** Whether computed values of a type can be put into a vector of Spark's. */
+    /** Whether computed values of a type can be put into a vector of Spark's: those of collated strings cannot. */
     private static boolean isFlat(DataType type) {
-      return type instanceof NumericType || type instanceof BooleanType || type instanceof StringType || type instanceof BinaryType
-          || type instanceof DateType || type instanceof TimestampType || type instanceof TimestampNTZType;
+      return type instanceof NumericType || type instanceof BooleanType || type.equals(DataTypes.StringType)
+          || type instanceof BinaryType || type instanceof DateType || type instanceof TimestampType || type instanceof TimestampNTZType;
     }
 
     /** Whether expressions can be computed by themselves, at any moment. */
@@ -103,18 +92,21 @@ public final class ColumnarInput extends ColumnarRule {
     /**
      * A scan of Spark's own formats that gives batches however many columns there are, in batches that take no more
      * memory than what is sent at once. Spark takes both from the settings of the session that the scan belongs to,
-     * so the scan gets a session of its own.
+     * so the scan gets a session of its own, unless it is fine as it is.
      */
     private SparkPlan inBatches(FileSourceScanExec scan) {
       HadoopFsRelation relation = scan.relation();
-      int rows = RowsToArrow.capacity(scan.output().size());
+      int rows = RowsToArrow.capacity(leaves(scan.schema()));
+      SparkSession session = (SparkSession) relation.sparkSession();
+      SQLConf settings = session.sessionState().conf();
+      int parquet = settings.parquetVectorizedReaderBatchSize();
+      int orc = settings.orcVectorizedReaderBatchSize();
+      if (rows >= Math.max(parquet, orc) && scan.supportsColumnar()) return scan;
       SparkSession own = session.cloneSession();
-      SQLConf settings = own.sessionState().conf();
+      settings = own.sessionState().conf();
       settings.setConfString("spark.sql.codegen.maxFields", String.valueOf(Integer.MAX_VALUE));
-      if (rows < settings.parquetVectorizedReaderBatchSize())
-        settings.setConfString("spark.sql.parquet.columnarReaderBatchSize", String.valueOf(rows));
-      if (rows < settings.orcVectorizedReaderBatchSize())
-        settings.setConfString("spark.sql.orc.columnarReaderBatchSize", String.valueOf(rows));
+      settings.setConfString("spark.sql.parquet.columnarReaderBatchSize", String.valueOf(Math.min(rows, parquet)));
+      settings.setConfString("spark.sql.orc.columnarReaderBatchSize", String.valueOf(Math.min(rows, orc)));
       Object[] parts = new Object[scan.productArity()];
       for (int place = 0; place < parts.length; place++) {
         parts[place] = scan.productElement(place);
@@ -123,6 +115,15 @@ public final class ColumnarInput extends ColumnarRule {
               relation.bucketSpec(), relation.fileFormat(), relation.options(), own);
       }
       return (SparkPlan) scan.makeCopy(parts);
+    }
+
+    /** How many columns a type is stored in, of which each takes memory for every row of a batch. */
+    private static int leaves(DataType type) {
+      if (type instanceof ArrayType) return leaves(((ArrayType) type).elementType());
+      if (!(type instanceof StructType)) return 1;
+      int leaves = 0;
+      for (StructField field : ((StructType) type).fields()) leaves += leaves(field.dataType());
+      return leaves;
     }
   }
 }

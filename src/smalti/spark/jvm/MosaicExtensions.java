@@ -54,7 +54,7 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
     });
     given.injectColumnar(new AbstractFunction1() {
       public Object apply(Object session) {
-        return new ColumnarInput((SparkSession) session);
+        return new ColumnarInput();
       }
     });
     return BoxedUnit.UNIT;

@@ -16,18 +16,13 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.execution.arrow.ArrowFieldWriter;
 import org.apache.spark.sql.execution.arrow.ArrowWriter$;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
-import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatchRow;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Turns rows into Arrow batches column by column, and sends the batches to a Python worker. Batches that Spark has in
@@ -41,9 +36,9 @@ final class RowsToArrow {
   private static final int CHUNK_BYTES = 1 << 21;
   private static final int CHUNK_ROWS = 4096;
   /** A batch is sent when its rows take this many bytes, or when the vectors are full. */
-  private static final long BATCH_BYTES = 32L << 20;
+  static final long BATCH_BYTES = 32L << 20;
   private static final int MOST_ROWS = 1 << 16;
-  /** Of a batch in columns, so many rows are copied before the bytes are counted. */
+  /** Of a batch in columns, so many rows are copied at most before the bytes are counted. */
   private static final int SLICE_ROWS = 256;
   private final Worker worker;
   private final BufferAllocator allocator;
@@ -68,6 +63,8 @@ final class RowsToArrow {
   private int waiting;
   private int rows;
   private long bytes;
+  /** How many rows of a batch in columns are copied next. */
+  private int slice = 1;
 
   RowsToArrow(Worker worker, Schema arrow, StructType schema) throws IOException {
     this.worker = worker;
@@ -126,112 +123,37 @@ final class RowsToArrow {
     for (int word = 0; word < anyNull.length; word++) anyNull[word] |= Platform.getLong(chunk, start + 8L * word);
   }
 
-  /** Copy a batch in slices, after each of which it is known how many bytes there are. */
+  /**
+   * Copy a batch in slices. How many bytes a slice has is known when it is copied, so slices grow slowly as long as
+   * values are small, and shrink when they were not.
+   */
   private void addBatch(BatchRow batch) throws IOException {
-    for (int start = 0; start < batch.count; ) {
-      int end = Math.min(batch.count, start + Math.min(SLICE_ROWS, capacity - rows));
+    for (int start = 0, end; start < batch.count; start = end) {
+      end = Math.min(batch.count, start + Math.min(slice, capacity - rows));
       bytes += (end - start) * 8L * vectors.length;
+      long nested = 0L;
       for (int column = 0; column < vectors.length; column++) {
-        int[] selected = batch.computed[column] ? null : batch.selected;
-        for (int first = start, next = start; first < end; first = next) {
-          int row = selected == null ? first : selected[first];
-          next = selected == null ? end : first + 1;
-          while (next < end && selected[next] == row + next - first) next++;
-          copyRun(batch.columns[column], row, next - first, column, rows + first - start);
+        for (int number = start, run; number < end; number += run) {
+          run = batch.run(column, number, end);
+          copyRun(batch.columns[column], batch.place(column, number), run, column, rows + number - start);
         }
+        if (writers[column] != null) nested += writers[column].getSizeInBytes();
       }
       rows += end - start;
-      start = end;
-      if (rows == capacity || bytes > BATCH_BYTES) send();
+      boolean isLarge = bytes + nested > BATCH_BYTES;
+      slice = isLarge ? Math.max(1, slice / 2) : Math.min(SLICE_ROWS, 2 * slice);
+      if (isLarge || rows == capacity) send();
     }
   }
 
-  /** Copy values of one column that follow each other, from the row `row` of a batch to the place `place` of a vector. */
+  /** Copy rows of a batch that follow each other, from the row `row` of a column to the place `place` of its vector. */
   private void copyRun(ColumnVector from, int row, int count, int column, int place) {
-    FieldVector vector = vectors[column];
-    if (writers[column] != null) {
-      ColumnarBatchRow view = new ColumnarBatchRow(new ColumnVector[] {from});
-      for (view.rowId = row; view.rowId < row + count; view.rowId++) writers[column].write(view, 0);
+    if (writers[column] == null) {
+      bytes += ColumnCopy.copy(from, row, count, vectors[column], place);
       return;
     }
-    if (vector instanceof BaseVariableWidthVector) copyBytes(from, row, count, (BaseVariableWidthVector) vector, place);
-    else copyValues(from, row, count, (BaseFixedWidthVector) vector, place);
-    if (!from.hasNull()) return;
-    for (int number = 0; number < count; number++)
-      if (from.isNullAt(row + number)) setBit(vector.getValidityBufferAddress(), place + number, false);
-  }
-
-  /** What a null has in the place of its value does not matter: Spark's vectors may have anything there. */
-  private static void copyValues(ColumnVector from, int row, int count, BaseFixedWidthVector vector, int place) {
-    int width = vector.getTypeWidth();
-    long target = vector.getDataBufferAddress() + (long) width * place;
-    DataType type = from.dataType();
-    if (vector instanceof BitVector) {
-      for (int number = 0; number < count; number++)
-        if (from.getBoolean(row + number)) setBit(vector.getDataBufferAddress(), place + number, true);
-    } else if (vector instanceof DecimalVector) {
-      for (int number = 0; number < count; number++) {
-        if (from.isNullAt(row + number)) continue;
-        int precision = ((DecimalType) type).precision();
-        long value = from.getDecimal(row + number, precision, ((DecimalType) type).scale()).toUnscaledLong();
-        Platform.putLong(null, target + 16L * number, value);
-        Platform.putLong(null, target + 16L * number + 8L, value >> 63);
-      }
-    } else if (from instanceof ArrowVector) {
-      ((ArrowVector) from).copyValues(row, count, width, target);
-    } else if (type instanceof DoubleType) {
-      Platform.copyMemory(from.getDoubles(row, count), Platform.DOUBLE_ARRAY_OFFSET, null, target, 8L * count);
-    } else if (type instanceof FloatType) {
-      Platform.copyMemory(from.getFloats(row, count), Platform.FLOAT_ARRAY_OFFSET, null, target, 4L * count);
-    } else if (width == 8) {
-      Platform.copyMemory(from.getLongs(row, count), Platform.LONG_ARRAY_OFFSET, null, target, 8L * count);
-    } else if (width == 4) {
-      Platform.copyMemory(from.getInts(row, count), Platform.INT_ARRAY_OFFSET, null, target, 4L * count);
-    } else if (width == 2) {
-      Platform.copyMemory(from.getShorts(row, count), Platform.SHORT_ARRAY_OFFSET, null, target, 2L * count);
-    } else {
-      Platform.copyMemory(from.getBytes(row, count), Platform.BYTE_ARRAY_OFFSET, null, target, count);
-    }
-  }
-
-  private void copyBytes(ColumnVector from, int row, int count, BaseVariableWidthVector vector, int place) {
-    boolean isText = from.dataType() instanceof StringType;
-    long offsets = vector.getOffsetBufferAddress() + 4L * place;
-    int before = Platform.getInt(null, offsets);
-    int used = before;
-    if (from instanceof ArrowVector) {
-      ArrowVector arrow = (ArrowVector) from;
-      int start = arrow.offset(row);
-      used += arrow.offset(row + count) - start;
-      long target = reserve(vector, before, used);
-      arrow.copyValues(start, used - before, 1, target);
-      for (int number = 1; number <= count; number++)
-        Platform.putInt(null, offsets + 4L * number, before + arrow.offset(row + number) - start);
-    } else {
-      for (int number = 0; number < count; number++) {
-        if (!from.isNullAt(row + number)) {
-          UTF8String text = isText ? from.getUTF8String(row + number) : UTF8String.fromBytes(from.getBinary(row + number));
-          text.writeToMemory(null, reserve(vector, used, used + text.numBytes()));
-          used += text.numBytes();
-        }
-        Platform.putInt(null, offsets + 4L * (number + 1), used);
-      }
-    }
-    bytes += used - before;
-  }
-
-  /** The address of byte `used` of a vector, after which there is memory for the bytes up to `end`. */
-  private static long reserve(BaseVariableWidthVector vector, int used, int end) {
-    long capacity = vector.getDataBuffer().capacity();
-    if (end < used) throw new IllegalArgumentException("2 GB or more of one column in a batch");
-    if (end > capacity) vector.reallocDataBuffer(Math.max(2L * capacity, (long) end));
-    return vector.getDataBufferAddress() + used;
-  }
-
-  private static void setBit(long bits, int number, boolean value) {
-    long place = bits + (number >> 3);
-    int bit = 1 << (number & 7);
-    Platform.putByte(null, place, (byte) (value ? Platform.getByte(null, place) | bit : Platform.getByte(null, place) & ~bit));
+    ColumnarBatchRow view = new ColumnarBatchRow(new ColumnVector[] {from});
+    for (view.rowId = row; view.rowId < row + count; view.rowId++) writers[column].write(view, 0);
   }
 
   /** Send what is left, and end the stream. */
@@ -268,7 +190,7 @@ final class RowsToArrow {
     long data = vector.getDataBufferAddress();
     if (vector instanceof BitVector) {
       for (int number = 0; number < waiting; number++)
-        if (Platform.getByte(chunk, starts[number] + slot) != 0) setBit(data, rows + number, true);
+        if (Platform.getByte(chunk, starts[number] + slot) != 0) ColumnCopy.setBit(data, rows + number, true);
     } else if (vector instanceof DecimalVector) {
       for (int number = 0; number < waiting; number++) {
         long value = Platform.getLong(chunk, starts[number] + slot);
@@ -318,7 +240,7 @@ final class RowsToArrow {
   private void copyNulls(int column) {
     long validity = vectors[column].getValidityBufferAddress();
     for (int number = 0; number < waiting; number++)
-      if (isNull(number, column)) setBit(validity, rows + number, false);
+      if (isNull(number, column)) ColumnCopy.setBit(validity, rows + number, false);
   }
 
   /** Make a vector empty. Its values are taken to be valid, until `copyNulls` says otherwise. */
