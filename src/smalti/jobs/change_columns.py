@@ -4,40 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from smalti.errors import SchemaError
 from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, replaced_rows
 from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns, plan_update
-from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
+from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.jobs.keys import comparable
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.types import compared_type
 from smalti.predicate import Outcome
 
 
-@dataclass(frozen=True)
-class ArrangedColumns(FileChange):
-    """Columns are dropped, renamed or put in another order. No value is read."""
-
-    drop: frozenset[str] = frozenset()
-    rename: Mapping[str, str] = field(default_factory=dict)
-    first: tuple[str, ...] = ()
-    known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
-
-    @property
-    def changes_columns(self) -> bool:
-        return bool(self.drop or self.rename)
-
-    def plan(self, file: TableFile) -> FilePlan:
-        make = partial(plan_columns, drop=self.drop, rename=self.rename, first=self.first)
-        columns = self.known.plan(file.opened.schema, make)
-        rows = 0 if columns.is_same(file.opened.schema) else file.opened.num_rows
-        return FilePlan(columns, [Action.COPY for _ in file.groups], counts={"rows": rows})
+def arrange_columns(plans: KnownPlans, file: TableFile) -> FilePlan:
+    """Drop and rename columns, and put them in another order. No value is read."""
+    columns = plans.of(file.opened.schema)
+    rows = 0 if columns.is_same(file.opened.schema) else file.opened.num_rows
+    return FilePlan(columns, [Action.COPY for _ in file.groups], counts={"rows": rows})
 
 
 class Matches(NamedTuple):
@@ -94,63 +80,39 @@ class FileValues:
     added: Callable[[pa.Schema], Iterable[pa.Table]] | None = None
 
 
-class ValueSource(Protocol):
-    """Where new values come from."""
-
-    @property
-    def follows_additions(self) -> bool:
-        """Whether they can be had for files that were added since the plan."""
-
-    def of_file(self, file: TableFile) -> FileValues:
-        """Find out which rows of a file get values."""
+#: Finds out which rows of a file get values.
+ValueSource = Callable[[TableFile], FileValues]
 
 
-@dataclass(frozen=True)
-class ChangedValues(FileChange):
-    """Columns get values, in all rows or in those that the source of the values finds.
+def change_values(
+    fields: Sequence[pa.Field], values: ValueSource, plans: KnownPlans | None, file: TableFile
+) -> FilePlan:
+    """Give columns values, in all rows or in those that the source of the values finds.
 
-    Attributes
-    ----------
-    fields : tuple of pyarrow.Field
-    values : ValueSource
-    replaces : bool
-        Whether the columns become these fields in every file, because they are new or get another type. Otherwise a
-        file in which no row gets a value stays as it is.
+    With `plans`, the columns become these fields in every file, because they are new or get another type. Without, a
+    file in which no row gets a value stays as it is.
     """
+    found = values(file)
+    matches = found.matches
+    if matches is None:
+        is_wanted = [plans is not None or file.num_rows(group) for group in file.groups]
+        matches = [Matches(Outcome.ALL if each else Outcome.NONE) for each in is_wanted]
+    outcomes = [each.outcome for each in matches]
+    if plans is not None:
+        columns = plans.of(file.opened.schema)
+    else:
+        columns = columns_to_fit(file, fields if {*outcomes} - {Outcome.NONE} else ())
 
-    fields: tuple[pa.Field, ...]
-    values: ValueSource
-    replaces: bool = False
-    changes_columns: bool = False
-    known: KnownPlans = field(default_factory=KnownPlans, repr=False, compare=False)
+    def fresh(group: int) -> pa.Table:
+        is_found = outcomes[group] is not Outcome.NONE
+        names = [each.name for each in fields] if is_found else columns.encoded
+        some = [columns.schema.field(name) for name in names]
+        return fresh_columns(file, group, some, matches[group], found.compute)
 
-    @property
-    def follows_additions(self) -> bool:
-        return self.values.follows_additions
-
-    def plan(self, file: TableFile) -> FilePlan:
-        found = self.values.of_file(file)
-        matches = found.matches
-        if matches is None:
-            is_wanted = [self.replaces or file.num_rows(group) for group in file.groups]
-            matches = [Matches(Outcome.ALL if each else Outcome.NONE) for each in is_wanted]
-        outcomes = [each.outcome for each in matches]
-        if self.replaces:
-            columns = self.known.plan(file.opened.schema, partial(plan_columns, fields=self.fields))
-        else:
-            columns = columns_to_fit(file, self.fields if {*outcomes} - {Outcome.NONE} else ())
-
-        def fresh(group: int) -> pa.Table:
-            is_found = outcomes[group] is not Outcome.NONE
-            names = [each.name for each in self.fields] if is_found else columns.encoded
-            fields = [columns.schema.field(name) for name in names]
-            return fresh_columns(file, group, fields, matches[group], found.compute)
-
-        counts = {**counts_of(file, matches), **found.counts}
-        counts["rows"] += counts.get("rows_inserted", 0)
-        added = None if found.added is None else found.added(columns.schema)
-        actions = plan_update(outcomes, columns)
-        return FilePlan(columns, actions, fresh, added, counts, found.matched, len(self.fields))
+    counts = {**counts_of(file, matches), **found.counts}
+    counts["rows"] += counts.get("rows_inserted", 0)
+    added = None if found.added is None else found.added(columns.schema)
+    return FilePlan(columns, plan_update(outcomes, columns), fresh, added, counts, found.matched, len(fields))
 
 
 def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
@@ -187,38 +149,26 @@ def fresh_columns(
 # --- where values come from -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AlignedValues:
+def aligned_values(chunks: Sequence[Chunk], file: TableFile) -> FileValues:
     """Rows of the data in the order of the table's rows: one chunk for each file."""
+    starts = list(accumulate((file.num_rows(group) for group in file.groups), initial=0))
 
-    chunks: tuple[Chunk, ...]
-    follows_additions: bool = False
+    def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+        schema = pa.schema(fields)
+        rows = chunks[file.index].read(schema.names).slice(starts[group], file.num_rows(group))
+        return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema).columns
 
-    def of_file(self, file: TableFile) -> FileValues:
-        starts = list(accumulate((file.num_rows(group) for group in file.groups), initial=0))
-
-        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
-            schema = pa.schema(fields)
-            rows = self.chunks[file.index].read(schema.names).slice(starts[group], file.num_rows(group))
-            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema).columns
-
-        return FileValues(compute)
+    return FileValues(compute)
 
 
-@dataclass(frozen=True)
-class JoinedValues:
+def joined_values(rows: KeyedRows, file: TableFile) -> FileValues:
     """Rows of the data that have the keys of the table's rows; nulls for keys that the data lacks."""
+    numbers = find_rows(file, rows, [True for _ in file.groups])
 
-    rows: KeyedRows
-    follows_additions: bool = True
+    def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+        return rows.gather(numbers[group], fields)
 
-    def of_file(self, file: TableFile) -> FileValues:
-        numbers = find_rows(file, self.rows, [True for _ in file.groups])
-
-        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
-            return self.rows.gather(numbers[group], fields)
-
-        return FileValues(compute, counts={"rows_unmatched": sum(each.null_count for each in numbers)})
+    return FileValues(compute, counts={"rows_unmatched": sum(each.null_count for each in numbers)})
 
 
 def find_rows(file: TableFile, rows: KeyedRows, is_asked: Sequence[bool]) -> list[Any]:
@@ -241,23 +191,17 @@ def find_rows(file: TableFile, rows: KeyedRows, is_asked: Sequence[bool]) -> lis
     return found
 
 
-@dataclass(frozen=True)
-class ComputedValues:
+def computed_values(function: ColumnFunction, columns: Sequence[str], file: TableFile) -> FileValues:
     """What a function of the user's makes of some columns, a row group at a time."""
 
-    function: ColumnFunction
-    columns: tuple[str, ...]
-    follows_additions: bool = True
+    def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
+        schema, made = pa.schema(fields), call_function(function, file.read(columns, group))
+        if set(made.column_names) != set(schema.names):
+            raise SchemaError(
+                "the function has returned other columns than for the first rows",
+                found=sorted(made.column_names),
+                expected=sorted(schema.names),
+            )
+        return adapt_batch(one_batch(made), schema).columns
 
-    def of_file(self, file: TableFile) -> FileValues:
-        def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
-            schema, made = pa.schema(fields), call_function(self.function, file.read(self.columns, group))
-            if set(made.column_names) != set(schema.names):
-                raise SchemaError(
-                    "the function has returned other columns than for the first rows",
-                    found=sorted(made.column_names),
-                    expected=sorted(schema.names),
-                )
-            return adapt_batch(one_batch(made), schema).columns
-
-        return FileValues(compute)
+    return FileValues(compute)

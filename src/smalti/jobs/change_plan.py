@@ -7,9 +7,10 @@ outcomes of conditions; values are the business of `smalti.jobs.change_task`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
@@ -98,23 +99,23 @@ def plan_columns(
 
 
 class KnownPlans:
-    """Plans for schemas that came before, told apart by identity: files of equal columns share their schema.
+    """Plans of `plan_columns`, with some of its arguments, which are kept by the identity of the schemas.
 
-    Planning 10,000 columns takes longer than it takes to copy them, and most files of a table have the same ones.
+    Planning 10,000 columns takes longer than it takes to copy them, and most files of a table share their schema.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
         self._plans: dict[int, tuple[pa.Schema, ColumnPlan]] = {}
 
-    def plan(self, schema: pa.Schema, make: Callable[[pa.Schema], ColumnPlan]) -> ColumnPlan:
-        found = self._plans.get(id(schema))
-        if found is None:
-            found = self._plans[id(schema)] = schema, make(schema)  # The schema is kept, so that its id is not reused.
-        return found[1]
+    def of(self, schema: pa.Schema) -> ColumnPlan:
+        if id(schema) not in self._plans:  # The schema is kept, so that its id is not reused.
+            self._plans[id(schema)] = schema, plan_columns(schema, **self._arguments)
+        return self._plans[id(schema)][1]
 
-    def __reduce__(self) -> tuple[type[KnownPlans], tuple[()]]:
+    def __getstate__(self) -> dict[str, Any]:
         """Travels empty."""
-        return KnownPlans, ()
+        return {"_arguments": self._arguments, "_plans": {}}
 
 
 def _described_anew(

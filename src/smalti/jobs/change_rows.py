@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from smalti.errors import SchemaError
 from smalti.jobs.change_columns import FileValues, Matches, counts_of, find_rows
 from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
-from smalti.jobs.change_task import FileChange, FilePlan, TableFile, one_batch
+from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.logical.adapt import adapt_batch, widen_array
 from smalti.logical.arrays import filter_rows
 from smalti.mosaic.rows import row_numbers
@@ -78,21 +78,16 @@ class Condition:
         return Matches.of(match_rows(file.read(self.columns, group), self.filter_))
 
 
-@dataclass(frozen=True)
-class DeletedRows(FileChange):
-    """Rows that match a condition go."""
+def delete_rows(condition: Condition, file: TableFile) -> FilePlan:
+    """Leave out rows that match a condition."""
+    matches = condition.matches(file)
 
-    condition: Condition
+    def fresh(group: int) -> pa.RecordBatch:
+        whole = one_batch(file.opened.row_group(group).read())
+        return filter_rows(whole, pc.invert(matches[group].mask))
 
-    def plan(self, file: TableFile) -> FilePlan:
-        matches = self.condition.matches(file)
-
-        def fresh(group: int) -> pa.RecordBatch:
-            whole = one_batch(file.opened.row_group(group).read())
-            return filter_rows(whole, pc.invert(matches[group].mask))
-
-        actions = plan_delete([each.outcome for each in matches])
-        return FilePlan(plan_columns(file.opened.schema), actions, fresh, counts=counts_of(file, matches))
+    actions = plan_delete([each.outcome for each in matches])
+    return FilePlan(plan_columns(file.opened.schema), actions, fresh, counts=counts_of(file, matches))
 
 
 class Assignment(NamedTuple):
@@ -124,29 +119,22 @@ def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> Any:
     return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
 
 
-@dataclass(frozen=True)
-class AssignedValues:
+def assigned_values(assignments: Sequence[Assignment], condition: Condition | None, file: TableFile) -> FileValues:
     """Values and expressions for the rows that match a condition. Without a condition all rows match."""
+    by_name = {each.field.name: each for each in assignments}
 
-    assignments: tuple[Assignment, ...]
-    condition: Condition | None = None
-    follows_additions: bool = True
+    def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
+        values = []
+        for field in fields:
+            assignment = by_name[field.name]
+            inputs = file.read(assignment.columns or (), group)
+            if found.outcome is Outcome.SOME:
+                count = found.mask.true_count
+                inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, count)
+            values.append(assignment.compute(inputs))
+        return values
 
-    def of_file(self, file: TableFile) -> FileValues:
-        by_name = {each.field.name: each for each in self.assignments}
-
-        def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
-            values = []
-            for field in fields:
-                assignment = by_name[field.name]
-                inputs = file.read(assignment.columns or (), group)
-                if found.outcome is Outcome.SOME:
-                    count = found.mask.true_count
-                    inputs = filter_rows(inputs, found.mask) if inputs.num_columns else inputs.slice(0, count)
-                values.append(assignment.compute(inputs))
-            return values
-
-        return FileValues(compute, None if self.condition is None else self.condition.matches(file))
+    return FileValues(compute, None if condition is None else condition.matches(file))
 
 
 @dataclass(frozen=True)
@@ -156,26 +144,21 @@ class MergedValues:
     Attributes
     ----------
     rows : KeyedRows
+    bounds : Filter, optional
+        The condition that keys are within the bounds of those of the data, which rules out row groups.
     updates : bool
         Whether rows that are found get values, and do not stay as they are.
     inserts : bool
-        Whether rows of the data that no row of the table matches are added.
-    is_single : bool
-        Whether they are added to the same file, which is the whole table.
+        Whether rows of the data that no row of the table matches are added to the file, which is the whole table; None
+        if the job adds them to other files.
     """
 
     rows: KeyedRows
+    bounds: Filter | None
     updates: bool
-    inserts: bool
-    is_single: bool = False
-    follows_additions: bool = True
+    inserts: bool | None
 
-    @cached_property
-    def _bounds(self) -> Filter | None:
-        """The condition that keys are within the bounds of those of the data, which rules out row groups."""
-        return key_bounds(self.rows)
-
-    def of_file(self, file: TableFile) -> FileValues:
+    def __call__(self, file: TableFile) -> FileValues:
         numbers = find_rows(file, self.rows, self._may_match(file))
         matches = [Matches.of(each.is_valid()) if self.updates else Matches(Outcome.NONE) for each in numbers]
 
@@ -184,7 +167,7 @@ class MergedValues:
 
         matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
         counts = {"rows_updated": counts_of(file, matches)["rows"]}
-        if not self.is_single:
+        if self.inserts is None:
             return FileValues(compute, matches, counts, matched)
         counts["rows_unmatched"] = left = self.rows.num_rows - len(matched)
         if not self.inserts or not left:
@@ -192,10 +175,10 @@ class MergedValues:
         return FileValues(compute, matches, counts | {"rows_inserted": left}, added=partial(self._added, matched))
 
     def _may_match(self, file: TableFile) -> list[bool]:
-        if self._bounds is None or not file.names.issuperset(self._bounds.columns):
+        if self.bounds is None or not file.names.issuperset(self.bounds.columns):
             return [True for _ in file.groups]
         try:
-            plan = file.opened.filter_plan(self._bounds)
+            plan = file.opened.filter_plan(self.bounds)
         except SchemaError:
             return [True for _ in file.groups]
         return [plan.outcome(group) is not Outcome.NONE for group in file.groups]

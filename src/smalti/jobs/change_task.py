@@ -1,7 +1,7 @@
 """The task of a job that changes a table: one file is read where it has to be, and written with what stays copied.
 
-What a verb does to a file is a `FileChange` (`smalti.jobs.change_columns`, `change_rows`): it plans the columns and
-what becomes of each row group, and makes the columns that are encoded anew when their row group has its turn.
+What a verb does to a file is a `FileChange`. Its function (see `smalti.jobs.change_columns`, `change_rows`) plans the
+columns and what becomes of each row group; columns are encoded anew when their row group has its turn.
 """
 
 from __future__ import annotations
@@ -130,22 +130,16 @@ class FilePlan:
             yield GroupSource(None, 0, {}, rows)
 
 
+@dataclass(frozen=True)
 class FileChange:
     """What a verb does to each file. It travels to the tasks."""
 
-    @property
-    def follows_additions(self) -> bool:
-        """Whether files that were added since the plan can be changed in the same way."""
-        return True
-
-    @property
-    def changes_columns(self) -> bool:
-        """Whether columns are removed, or get other names or types."""
-        return False
-
-    def plan(self, file: TableFile) -> FilePlan:
-        """Decide what becomes of a file."""
-        raise NotImplementedError
+    #: Decides what becomes of a file.
+    plan: Callable[[TableFile], FilePlan]
+    #: Whether columns are removed, or get other names or types.
+    changes_columns: bool = False
+    #: Whether files that were added since the plan can be changed in the same way.
+    follows_additions: bool = True
 
 
 @dataclass(frozen=True)

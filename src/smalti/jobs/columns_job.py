@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -11,16 +12,16 @@ from smalti._compat.arrow import empty_batch
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import (
-    AlignedValues,
-    ArrangedColumns,
-    ChangedValues,
-    ComputedValues,
-    JoinedValues,
     ValueSource,
+    aligned_values,
+    arrange_columns,
+    change_values,
+    computed_values,
+    joined_values,
 )
 from smalti.jobs.change_data import ColumnFunction, call_function
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
-from smalti.jobs.change_plan import check_columns_exist, check_new_names, check_renaming
+from smalti.jobs.change_plan import KnownPlans, check_columns_exist, check_new_names, check_renaming
 from smalti.jobs.change_task import FileChange, TableFile
 from smalti.jobs.given_data import GivenData, key_names
 from smalti.jobs.summary import ChangeReport
@@ -144,14 +145,15 @@ def _set_columns(
         check_new_names(names, () if replace else opened.changeable, opened.partitions)
         values: ValueSource
         if given is None:
-            values = ComputedValues(data, _inputs(columns, opened))
+            values = partial(computed_values, data, _inputs(columns, opened))
         elif keys is None:
-            values = AlignedValues(given.by_files(opened))
+            values = partial(aligned_values, given.by_files(opened))
         else:
-            values = JoinedValues(given.by_keys(opened, keys)[0])
+            values = partial(joined_values, given.by_keys(opened, keys)[0])
         fields = tuple(schema.field(name).with_nullable(True) for name in names)
         retyped = any(opened.schema.field(name).type != schema.field(name).type for name in existing)
-        return ChangedValues(fields, values, replaces=True, changes_columns=retyped)
+        plan = partial(change_values, fields, values, KnownPlans(fields=fields))
+        return FileChange(plan, retyped, follows_additions=given is None or keys is not None)
 
     return run_change(job, table, identity, prepare, **run)
 
@@ -204,7 +206,7 @@ def drop_columns(table: AnyPath, names: str | Sequence[str], **run: Unpack[RunVa
             raise SchemaError("no column to drop is named", found=asked)
         if len(found) == len(opened.changeable):
             raise SchemaError("a table needs a column, and all of them would go", found=found[:5])
-        return ArrangedColumns(drop=frozenset(found))
+        return FileChange(partial(arrange_columns, KnownPlans(drop=frozenset(found))), changes_columns=True)
 
     return run_change("drop_columns", table, asked, prepare, **run)
 
@@ -237,7 +239,7 @@ def rename_columns(table: AnyPath, names: Mapping[str, str], **run: Unpack[RunVa
         check_columns_exist(list(names), opened.changeable, opened.partitions, "to rename")
         check_new_names(list(renamed.values()), (), opened.partitions)
         check_renaming(renamed, opened.changeable)
-        return ArrangedColumns(rename=renamed)
+        return FileChange(partial(arrange_columns, KnownPlans(rename=renamed)), changes_columns=bool(renamed))
 
     return run_change("rename_columns", table, renamed, prepare, **run)
 
@@ -267,6 +269,6 @@ def reorder_columns(table: AnyPath, names: Sequence[str], **run: Unpack[RunValue
     def prepare(opened: OpenTable) -> FileChange:
         plain = [name for name in asked if name in opened.partitions and name not in opened.stored]
         check_columns_exist(plain, opened.stored, opened.partitions, "to move")
-        return ArrangedColumns(first=tuple(match_names(opened.stored, asked)))
+        return FileChange(partial(arrange_columns, KnownPlans(first=match_names(opened.stored, asked))))
 
     return run_change("reorder_columns", table, asked, prepare, **run)

@@ -13,11 +13,11 @@ import pyarrow as pa
 from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
-from smalti.jobs.change_columns import ChangedValues
+from smalti.jobs.change_columns import change_values
 from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
-from smalti.jobs.change_rows import MergedValues, unmatched_rows
+from smalti.jobs.change_rows import MergedValues, key_bounds, unmatched_rows
 from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
@@ -102,7 +102,8 @@ def merge(
         fields = tuple(opened.schema.field(name) for name in updated)
         for field in fields:
             widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
-        return ChangedValues(fields, MergedValues(rows, bool(fields), inserts, opened.is_single))
+        values = MergedValues(rows, key_bounds(rows), bool(fields), inserts if opened.is_single else None)
+        return FileChange(partial(change_values, fields, values, None))
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
         notes = SplitResult(peak_memory=0, counts={"null_keys": null_keys})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping
+from functools import partial
 from math import isinf
 from typing import Any, Unpack
 
@@ -14,10 +15,10 @@ import pyarrow.compute as pc
 from smalti._compat.arrow import empty_batch
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
-from smalti.jobs.change_columns import ChangedValues
+from smalti.jobs.change_columns import change_values
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
-from smalti.jobs.change_rows import AssignedValues, Assignment, Condition, DeletedRows, evaluate
+from smalti.jobs.change_rows import Assignment, Condition, assigned_values, delete_rows, evaluate
 from smalti.jobs.change_task import FileChange
 from smalti.jobs.summary import ChangeReport
 from smalti.logical.adapt import widen_array
@@ -52,7 +53,7 @@ def delete(table: AnyPath, where: AnyFilter | str, **run: Unpack[RunValues]) -> 
         raise SchemaError("delete needs a condition", expected="a filter; one that every row matches deletes all rows")
 
     def prepare(opened: OpenTable) -> FileChange:
-        return DeletedRows(Condition.of(where, opened.schema))
+        return FileChange(partial(delete_rows, Condition.of(where, opened.schema)))
 
     return run_change("delete", table, _described(where), prepare, **run)
 
@@ -89,8 +90,8 @@ def update(
     def prepare(opened: OpenTable) -> FileChange:
         check_columns_exist(list(values), opened.changeable, opened.partitions, "to update")
         assignments = tuple(_assignment(opened.schema, name, value) for name, value in values.items())
-        source = AssignedValues(assignments, None if where is None else Condition.of(where, opened.schema))
-        return ChangedValues(tuple(each.field for each in assignments), source)
+        source = partial(assigned_values, assignments, None if where is None else Condition.of(where, opened.schema))
+        return FileChange(partial(change_values, [each.field for each in assignments], source, None))
 
     request = _described((where, dict(values)))
     return run_change("update", table, request, prepare, **run)
