@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 
 def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
     """Cut batches to at most `batch_size` rows. A batch is released before the next one is read."""
-    if batch_size is not None and batch_size < 1:
-        raise MosaicError("batch_size must be positive", found=batch_size)
-    return _cut_batches(batches, batch_size)
-
-
-def _cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         step = batch_size or batch.num_rows or 1
         for start in range(0, batch.num_rows, step):
@@ -121,7 +115,9 @@ class Scan:
     is_per_file: bool = False
 
     def __post_init__(self) -> None:
-        if self.exact and (self.batch_size is None or self.batch_size < 1):
+        if self.batch_size is not None and self.batch_size < 1:
+            raise MosaicError("batch_size must be positive", found=self.batch_size)
+        if self.exact and self.batch_size is None:
             raise MosaicError("exact batches need their size", found=self.batch_size, expected="batch_size=1000")
         if isinstance(self.filters, str):
             object.__setattr__(self, "filters", self.origin._parse_text(self.filters, self.row_index))
