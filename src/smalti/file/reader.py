@@ -20,13 +20,12 @@ from smalti.file.scans import Scan
 from smalti.file.streams import Scannable, refuse_fields
 from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
-from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping, LogicalProjection, SharedSchemas
+from smalti.logical.mapping import PROCESS_SCHEMAS, LogicalProjection, SharedSchemas
 from smalti.logical.patterns import check_columns
 from smalti.mosaic.bucket import BucketCache, BucketReader
-from smalti.mosaic.columns import Columns
 from smalti.mosaic.rows import RowIndex, Rows, Taken, parse_rows, split_rows
 from smalti.mosaic.scan import GroupRead, Scanner, ScanPlan, plan_scan
-from smalti.mosaic.tail import parse_schema, read_tail
+from smalti.mosaic.tail import read_tail
 from smalti.progress import Listener, Meter
 from smalti.readahead import Budget, Unit, in_order
 from smalti.sizes import CACHE_BYTES
@@ -61,16 +60,15 @@ class MosaicFile(Scannable):
         self._budget = Budget.choose(
             readahead, memory_limit, is_remote=source.is_remote, unit_bytes=source.size, is_file=True
         )
-        limit = self._budget.read_limit
+        limit, schemas = self._budget.read_limit, schemas or SharedSchemas()
         self._memory_limit = memory_limit
         self._source: Source = source
         try:
-            self._tail, end = read_tail(source, parse_schema if schemas is None else schemas.parse, limit)
-        except MosaicError as error:
+            self._tail, end = read_tail(source, schemas.parse, limit)
+        except BaseException as error:
             source.close()
-            raise error.locate(path=source.name) from None
-        except BaseException:
-            source.close()
+            if isinstance(error, MosaicError):
+                raise error.locate(path=source.name) from None
             raise
         #: Bytes that were fetched when the file was opened, and are kept for reading.
         self.held_bytes = len(end) if source.is_remote else 0
@@ -81,9 +79,7 @@ class MosaicFile(Scannable):
         self._reopen: Callable[[], MosaicFile] | None = None
         block, companion = self._tail.schema, self._tail.companion if logical else None
         #: Names and types of the columns; files that share `schemas` and have equal ones have the same object.
-        self.columns = (
-            ColumnMapping(Columns(block), companion) if schemas is None else schemas.columns(block, companion)
-        )
+        self.columns = schemas.columns(block, companion)
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
@@ -119,9 +115,11 @@ class MosaicFile(Scannable):
         """The columns as they are stored, which is how a reader sees them that does not know the companion."""
         return self.columns.stored.every.schema
 
-    def schema_of(self, columns: Sequence[str]) -> pa.Schema:
+    def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         """The Arrow schema of some columns; fields of other columns are not built."""
         return self._project(columns).schema
+
+    _scan_schema = schema_of
 
     def row_group(self, index: int) -> RowGroup:
         """One row group; negative numbers count from the end."""
@@ -318,9 +316,6 @@ class MosaicFile(Scannable):
         return self._reopen, ()
 
     # --- how ------------------------------------------------------------------------------------------------------
-
-    def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
-        return self._project(columns).schema
 
     def _present(self, names: Sequence[str]) -> list[str]:
         whole = self.columns.whole(names)
