@@ -6,8 +6,8 @@ A condition has three answers, and a row is changed where it is true. Rows for w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -137,11 +137,12 @@ def assigned_values(assignments: Sequence[Assignment], condition: Condition | No
     return FileValues(compute, None if condition is None else condition.matches(file))
 
 
-@dataclass(frozen=True)
-class MergedValues:
+def merged_values(
+    rows: KeyedRows, bounds: Filter | None, updates: bool, inserts: bool | None, file: TableFile
+) -> FileValues:
     """Values of the data for rows that are found by keys; rows of the data that are not found are added.
 
-    Attributes
+    Parameters
     ----------
     rows : KeyedRows
     bounds : Filter, optional
@@ -151,43 +152,38 @@ class MergedValues:
     inserts : bool
         Whether rows of the data that no row of the table matches are added to the file, which is the whole table; None
         if the job adds them to other files.
+    file : TableFile
     """
+    numbers = find_rows(file, rows, _may_match(bounds, file))
+    matches = [Matches.of(each.is_valid()) if updates else Matches(Outcome.NONE) for each in numbers]
 
-    rows: KeyedRows
-    bounds: Filter | None
-    updates: bool
-    inserts: bool | None
+    def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
+        return rows.gather(numbers[group].filter(found.mask), fields)
 
-    def __call__(self, file: TableFile) -> FileValues:
-        numbers = find_rows(file, self.rows, self._may_match(file))
-        matches = [Matches.of(each.is_valid()) if self.updates else Matches(Outcome.NONE) for each in numbers]
+    matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
+    counts = {"rows_updated": counts_of(file, matches)["rows"]}
+    if inserts is None:
+        return FileValues(compute, matches, counts, matched)
+    counts["rows_unmatched"] = left = rows.num_rows - len(matched)
+    if not inserts or not left:
+        return FileValues(compute, matches, counts)
 
-        def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
-            return self.rows.gather(numbers[group].filter(found.mask), fields)
+    def added(schema: pa.Schema) -> Iterable[pa.Table]:
+        for chunk in rows.chunks:
+            some = unmatched_rows(chunk, matched)
+            if some.num_rows:
+                yield pa.Table.from_batches([adapt_batch(one_batch(some), schema)])
 
-        matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
-        counts = {"rows_updated": counts_of(file, matches)["rows"]}
-        if self.inserts is None:
-            return FileValues(compute, matches, counts, matched)
-        counts["rows_unmatched"] = left = self.rows.num_rows - len(matched)
-        if not self.inserts or not left:
-            return FileValues(compute, matches, counts)
-        return FileValues(compute, matches, counts | {"rows_inserted": left}, added=partial(self._added, matched))
+    return FileValues(compute, matches, counts | {"rows_inserted": left}, added=added)
 
-    def _may_match(self, file: TableFile) -> list[bool]:
-        if self.bounds is None or not file.names.issuperset(self.bounds.columns):
-            return [True for _ in file.groups]
-        try:
-            plan = file.opened.filter_plan(self.bounds)
-        except SchemaError:
-            return [True for _ in file.groups]
-        return [plan.outcome(group) is not Outcome.NONE for group in file.groups]
 
-    def _added(self, matched: Any, schema: pa.Schema) -> Iterable[pa.Table]:
-        for chunk in self.rows.chunks:
-            rows = unmatched_rows(chunk, matched)
-            if rows.num_rows:
-                yield pa.Table.from_batches([adapt_batch(one_batch(rows), schema)])
+def _may_match(bounds: Filter | None, file: TableFile) -> list[bool]:
+    """Whether row groups may have rows within bounds, by their statistics."""
+    plan = None
+    if bounds is not None and file.names.issuperset(bounds.columns):
+        with suppress(SchemaError):
+            plan = file.opened.filter_plan(bounds)
+    return [plan is None or plan.outcome(group) is not Outcome.NONE for group in file.groups]
 
 
 def unmatched_rows(chunk: Chunk, matched: Any) -> pa.Table:

@@ -17,7 +17,7 @@ from smalti.jobs.change_columns import change_values
 from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
-from smalti.jobs.change_rows import MergedValues, key_bounds, unmatched_rows
+from smalti.jobs.change_rows import key_bounds, merged_values, unmatched_rows
 from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
@@ -102,7 +102,8 @@ def merge(
         fields = tuple(opened.schema.field(name) for name in updated)
         for field in fields:
             widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
-        values = MergedValues(rows, key_bounds(rows), bool(fields), inserts if opened.is_single else None)
+        in_file = inserts if opened.is_single else None
+        values = partial(merged_values, rows, key_bounds(rows), bool(fields), in_file)
         return FileChange(partial(change_values, fields, values, None))
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:

@@ -136,7 +136,7 @@ def check(task: CheckTask, report: Report) -> FileReport:
     file = task.piece.file
     try:
         with contextlib.closing(open_found(file, task.filesystem)) as source:
-            return _Checker(source, task).run(report)
+            return _check(_Decoder(source), task, report)
     except MosaicError as error:
         return FileReport(file.path, file.size, problems=(Problem.of(file.path, error),))
 
@@ -191,59 +191,46 @@ def unreadable_columns(location: Location) -> dict[str, str]:
     return lost
 
 
-class _Checker:
-    def __init__(self, source: Source, task: CheckTask) -> None:
-        self._task = task
-        self._file = _Decoder(source)
-        self._is_compressed = self._file.tail.footer.compression is Compression.ZSTD
-        self._problems: list[Problem] = []
-        self._checksums: list[bool] = []  # of every zstd frame, whether it has one
-        self._statistics = 0
-        self._lost: dict[str, None] = {}
-
-    def run(self, report: Report) -> FileReport:
-        task, tail, piece = self._task, self._file.tail, self._task.piece
-        groups = range(tail.footer.num_row_groups) if piece.row_groups is None else piece.row_groups
-        if task.first and self._is_compressed:
-            head = self._file.scanner.buckets.source.read_at(tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
-            self._checksums.append(has_checksum(head))
-        for group in groups:
-            records = {record.column: record for record in tail.statistics(group)}
-            for bucket, columns in enumerate(self._file.buckets):
-                try:
-                    self._check_bucket(group, bucket, columns, records)
-                except MosaicError as error:
-                    self._add(error.locate(row_group=group, bucket=bucket))
-                    self._lost |= dict.fromkeys(self._file.unreadable(group, columns.schema.names))
-            report(tail.index.rows(group), piece.num_bytes // len(groups))
-        return FileReport(
-            piece.file.path,
-            piece.file.size,
-            sum(tail.index.rows(group) for group in groups),
-            tail.schema.num_columns,
-            len(groups),
-            len(self._checksums),
-            sum(self._checksums),
-            self._statistics,
-            tuple(self._problems),
-            tuple(self._lost),
-        )
-
-    def _check_bucket(self, group: int, bucket: int, columns: Projection, records: dict[int, StatisticsRecord]) -> None:
-        fetched = self._file.scanner.buckets.fetch(group, columns.buckets)
-        if self._is_compressed:
-            self._checksums += _frame_checksums(fetched[0])
-        batch = self._file.decode(group, columns, fetched)
-        first = columns.buckets[0].physical.first_column
-        for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
-            record = records.get(position)
-            if record is not None:
-                self._statistics += 1
-                for reason in _wrong_statistics(record, array):
-                    self._add(MosaicError(reason, row_group=group, bucket=bucket, column=field.name))
-
-    def _add(self, error: MosaicError) -> None:
-        self._problems.append(Problem.of(self._task.piece.file.path, error))
+def _check(file: _Decoder, task: CheckTask, report: Report) -> FileReport:
+    tail, piece, is_compressed = file.tail, task.piece, file.tail.footer.compression is Compression.ZSTD
+    groups = range(tail.footer.num_row_groups) if piece.row_groups is None else piece.row_groups
+    errors: list[MosaicError] = []
+    lost: dict[str, None] = {}
+    statistics = 0
+    checksums: list[bool] = []  # of every zstd frame, whether it has one
+    if task.first and is_compressed:
+        head = file.scanner.buckets.source.read_at(tail.footer.schema_offset + SCHEMA_PREFIX_SIZE, 18)
+        checksums.append(has_checksum(head))
+    for group in groups:
+        records = {record.column: record for record in tail.statistics(group)}
+        for bucket, columns in enumerate(file.buckets):
+            try:
+                fetched = file.scanner.buckets.fetch(group, columns.buckets)
+                if is_compressed:
+                    checksums += _frame_checksums(fetched[0])
+                batch = file.decode(group, columns, fetched)
+                first = columns.buckets[0].physical.first_column
+                for position, (field, array) in enumerate(zip(columns.schema, batch.columns, strict=True), first):
+                    if position in records:
+                        statistics += 1
+                        for reason in _wrong_statistics(records[position], array):
+                            errors.append(MosaicError(reason, row_group=group, bucket=bucket, column=field.name))
+            except MosaicError as error:
+                errors.append(error.locate(row_group=group, bucket=bucket))
+                lost |= dict.fromkeys(file.unreadable(group, columns.schema.names))
+        report(tail.index.rows(group), piece.num_bytes // len(groups))
+    return FileReport(
+        piece.file.path,
+        piece.file.size,
+        sum(tail.index.rows(group) for group in groups),
+        tail.schema.num_columns,
+        len(groups),
+        len(checksums),
+        sum(checksums),
+        statistics,
+        tuple(Problem.of(piece.file.path, error) for error in errors),
+        tuple(lost),
+    )
 
 
 def _frame_checksums(bucket: Bucket) -> list[bool]:
