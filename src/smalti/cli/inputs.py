@@ -127,7 +127,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
     A directory that has Mosaic files is a Mosaic table: files of other formats beside them are passed over.
     """
     from smalti.jobs.formats.registry import FORMATS, format_of_path, format_of_source
-    from smalti.table.listing import list_files, nothing_to_read
+    from smalti.table.listing import list_files, no_files_error
 
     listing = list_files([path.removesuffix("/") or path for path in paths], suffix="")
     if source_format is None:
@@ -136,7 +136,7 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
             mosaic = [file for file in known if file.path.endswith(FILE_SUFFIX)]
             known = mosaic or known
         if not known:
-            raise nothing_to_read([locate(path) for path in paths], f"files of a known format ({', '.join(FORMATS)})")
+            raise no_files_error([locate(path) for path in paths], f"files of a known format ({', '.join(FORMATS)})")
         listing = replace(listing, files=known)
     return listing, format_of_source([file.path for file in listing.files], source_format)
 

@@ -13,7 +13,7 @@ from smalti.jobs.formats.columnar import GroupedReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import SourceFile
-from smalti.table.listing import FoundFile, Listing, list_files, location_of, nothing_to_read
+from smalti.table.listing import FoundFile, Listing, list_files, location_of, no_files_error
 from smalti.table.splits import Piece
 
 #: What users may pass as the source of a job.
@@ -36,7 +36,7 @@ def list_sources(
     locations = [locate(path, filesystem).absolute() for path in paths]
     listing = list_files(locations, suffix=suffix, globs=globs, plain=plain)
     if not listing.files:
-        raise nothing_to_read(locations, f"*{suffix} files" if suffix else "visible files")
+        raise no_files_error(locations, f"*{suffix} files" if suffix else "visible files")
     return listing
 
 

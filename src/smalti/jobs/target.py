@@ -17,7 +17,7 @@ from smalti.jobs.staging import Staging, noted
 from smalti.jobs.summary import JobSummary
 from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
-from smalti.table.listing import Listing, list_table, nothing_to_read
+from smalti.table.listing import Listing, list_table, no_files_error
 from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import JOBS
 from smalti.table.paimon_layout import refuse_writing
@@ -199,7 +199,7 @@ def find_table(root: Location) -> tuple[Target, Listing]:
         raise FileNotFoundError(2, "No such file or directory", root.path)
     listing = list_table(root)
     if not listing.files:
-        raise nothing_to_read([root])
+        raise no_files_error([root])
     target = Target(root, FORMATS["mosaic"], FILE_SUFFIX)
     target.refuse_same(listing)
     return target, listing

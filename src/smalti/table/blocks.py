@@ -51,7 +51,8 @@ class TableBlocks(RowBlocks):
         self._forget_files()
 
     def _forget_files(self) -> None:
-        self._file = lru_cache(_MAX_OPEN)(partial(_open, self._table, self._plan))  # closed with its last reader
+        # A file that leaves the cache is closed when its last reader is done with it.
+        self._file = lru_cache(_MAX_OPEN)(partial(_open, self._table, self._plan))
 
     def read(self, block: int, rows: range | None = None) -> pa.Table:
         index, group = self._blocks[block]

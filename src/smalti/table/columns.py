@@ -1,4 +1,4 @@
-"""The columns of a table, found by name in the columns of its files. Nothing is made for a column nobody asks for.
+"""The columns of a table, found by name in the columns of its files. Fields are built only for columns asked for.
 
 A process keeps the columns of the tables that it has read last, by the columns of their files: a table that is opened
 again, or another one with the same columns, has its schema made, and its names put in order, once.
@@ -47,7 +47,7 @@ class TableColumns:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of all columns, in the order of `schema`, which is not made for it."""
+        """The names of all columns, in the order of `schema`, without building that schema."""
         stored = [columns.names for columns in self.variants]
         if len(stored) == 1 and not self._other_names:
             return stored[0]
@@ -72,7 +72,7 @@ class TableColumns:
         return folded
 
     def named(self, folded: Iterable[str]) -> list[str]:
-        """The columns with these names, which have their case folded, in the order of the table."""
+        """The columns whose names with their case folded are among `folded`, in the order of the table."""
         found = sorted(index for name in folded for index in self._folded.get(name, ()))
         return [self.names[index] for index in found]
 

@@ -62,16 +62,16 @@ class Change:
     ) -> bool:
         """Make the files of a job visible, and remove the files that they replace.
 
-        `names` has the staged path of each file, and its final path; for the others see `Commit`. Returns False if the
-        batch of the stream was committed before, and raises `ConflictError` if other jobs have changed the table so
-        that this job does not fit it; then nothing is changed.
+        `names` has the staged path of each file, and its final path; `note`, `stream` and `batch` are as in `Commit`.
+        Returns False if the batch of the stream was committed before. Raises `ConflictError` if other jobs have changed
+        the table so that this job does not fit it; then nothing is changed.
         """
         log = CommitLog(self.root)
         for attempt in range(_MAX_ATTEMPTS):
-            # The state is read first. If anything happens to the table after that, the next number is taken.
+            # The state is read first. If another job commits after that, the number of this commit is taken.
             listing = None if self.mode == "append" else list_table(self.root, self.suffix)
             state = log.finish_pending()[0] if listing is None else listing.state
-            if listing is None and state.memory.hidden:
+            if listing is None and state.checkpoint.hidden:
                 listing = list_table(self.root, self.suffix)
                 state = listing.state
             if stream is not None and batch is not None and batch <= state.last_batch(stream):
@@ -83,7 +83,7 @@ class Change:
             existing = {} if listing is None or self.mode == "append" else dict(self.replaceable(listing))
             removed = plan_changes(names.values(), existing, self.mode, self.read, self.seen)
             if self.since is not None:
-                refuse_old_columns(state.memory, self.since)
+                refuse_old_columns(state.checkpoint, self.since)
             files = {path: existing[path] for path in removed} | (listing.leftovers if listing else {})
             now = max([state.time, *(staged[path].modified // 10**9 for path in names)])
             commit = Commit(

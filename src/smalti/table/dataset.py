@@ -26,7 +26,7 @@ from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import parse_rows
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
-from smalti.table.listing import FoundFile, Listing, list_files, nothing_to_read, read_again
+from smalti.table.listing import FoundFile, Listing, list_files, no_files_error, read_again
 from smalti.table.names import JOBS, is_glob, parse_partition, tables_above
 from smalti.table.planning import ReadPlan, matching_files, numbered_pieces, parse_filter, partition_pruner, plan_read
 from smalti.table.reading import read_plan
@@ -60,16 +60,16 @@ class MosaicDataset(Scannable):
         filter_: Filter | None = None,
     ) -> None:
         self._find = find
-        #: Which columns there are, in which types; by default those of the files that are read.
+        #: The columns of the schema that the user has given; by default those of the files that are read.
         self._given: TableColumns | None = None if schema is None else TableColumns({}, check_schema(schema))
         self._settings = settings
         self._memory_limit = settings.memory_limit
-        #: Directories without rows that match it are not even listed.
+        #: Directories that this filter rules out are not listed.
         self._filter = filter_
         self._table = self._list(filter_)
 
     def _list(self, filter_: Filter | None = None) -> Snapshot:
-        """The files that directories do not rule out; or, to know the columns of a read without rows, all files."""
+        """List the files that directories do not rule out; if none is left, all files, which tell the columns."""
         found = Snapshot.of(self._find(filter_), self._settings)
         return found if found.files or found.is_whole else self._list()
 
@@ -84,8 +84,8 @@ class MosaicDataset(Scannable):
         def attempt() -> Result:
             nonlocal table
             try:
-                with closing(OpenFiles(table.budget)) as opened:
-                    return read(table, opened)
+                with closing(OpenFiles(table.budget)) as open_files:
+                    return read(table, open_files)
             except IncompleteError:
                 table = self._list()
                 return attempt()
@@ -120,22 +120,22 @@ class MosaicDataset(Scannable):
 
     @property
     def column_names(self) -> list[str]:
-        """The names of all columns, in the order of `schema`, which is not made for it."""
+        """The names of all columns, in the order of `schema`, without building that schema."""
         return list(self.typed_columns.names)
 
     def names_of_file(self, index: int) -> Sequence[str]:
         """The names of the columns of one file, or of the schema that was given, and of the partition columns."""
 
-        def names(table: Snapshot, opened: OpenFiles) -> Sequence[str]:
+        def names(table: Snapshot, open_files: OpenFiles) -> Sequence[str]:
             files = [table.files[index]] if table.files else []
-            table.learn(files, opened)
+            table.learn(files, open_files)
             return table.columns_of(files).names
 
         return self._read(names) if self._given is None else self._given.names
 
     @property
     def typed_columns(self) -> TableColumns:
-        """The columns of `schema`, of which engines ask for some by name."""
+        """The columns of `schema`, from which engines take the types of some columns by name."""
 
         def find(table: Snapshot, _: OpenFiles) -> TableColumns:
             table.need_all()
@@ -146,7 +146,10 @@ class MosaicDataset(Scannable):
         return self._given or self._read(find)
 
     def _parse_text(self, text: str, row_index: str | None = None) -> Any:
-        """For conditions on partition columns alone, no file is opened: those ruled out may disagree on types."""
+        """Parse a condition that is text. If it is about partition columns alone, no file is opened for its types.
+
+        Files that such a condition rules out may disagree on the types of other columns.
+        """
         with suppress(SchemaError):
             from smalti.predicate.text import parse_where
 
@@ -166,22 +169,25 @@ class MosaicDataset(Scannable):
         return fixed
 
     def _ends(self, scan: Scan, num_rows: int, *, from_end: bool) -> pa.Table:
+        """The first or last rows of a scan. Files are read until there are enough rows; the others stay closed."""
         once, indices = scan._once()
 
-        def read(table: Snapshot, opened: OpenFiles) -> pa.Table:
+        def read(table: Snapshot, open_files: OpenFiles) -> pa.Table:
             found: list[pa.RecordBatch] = []
             left, start, end = max(0, num_rows), 0, 0
-            files = self._may_match(table, parse_filter(once.filters), opened, is_first_enough=True)
+            files = self._matching_files(table, parse_filter(once.filters), open_files, is_first_enough=True)
             count = len(files)
             while left and end < count:
                 start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
                 chosen = files[count - end : count - start] if from_end else files[start:end]
-                with closing(read_plan(table, self._plan_files(table, chosen, once, opened), opened)) as batches:
+                with closing(
+                    read_plan(table, self._plan_files(table, chosen, once, open_files), open_files)
+                ) as batches:
                     rows = _last_rows(batches, left) if from_end else list(first_rows(batches, left))
                 found = [*rows, *found] if from_end else [*found, *rows]
                 left -= sum(batch.num_rows for batch in rows)
             looked_at = files[count - end :] if from_end else files[:end]
-            output = self._plan_files(table, looked_at, once, opened).output
+            output = self._plan_files(table, looked_at, once, open_files).output
             # Where a column is in none of some files, their rows have the types of the whole table.
             schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
             shown = pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
@@ -190,10 +196,10 @@ class MosaicDataset(Scannable):
         return self._read(read)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
-        """How many rows there are, or would remain."""
+        """How many rows the table has, or how many of them match `filters`."""
         if filters is not None:
             scan = self.scan([], filters)
-            return self._read(lambda table, opened: sum(b.num_rows for b in self._batches(table, opened, scan)))
+            return self._read(lambda table, open_files: sum(b.num_rows for b in self._batches(table, open_files, scan)))
         return self._read(lambda table, _: sum(n for _, n in table.visit(table.files, lambda file: file.num_rows)))
 
     def __repr__(self) -> str:
@@ -204,7 +210,7 @@ class MosaicDataset(Scannable):
         files = self._table.files
         words = [("files", show_count(len(files), "file")), ("size", show_bytes(sum(file.size for file in files)))]
         if len(files) <= MAX_OPENED_TO_SHOW:
-            with suppress(MosaicError, OSError):  # Whoever reads the table is told.
+            with suppress(MosaicError, OSError):  # A summary does without these numbers. A read raises the error.
                 words.append(("rows", show_count(self.count_rows(), "row")))
                 words.append(("columns", show_count(len(self.column_names), "column")))
         return words
@@ -218,26 +224,26 @@ class MosaicDataset(Scannable):
 
     # --- how a scan is planned --------------------------------------------------------------------------------------
 
-    def _plan(self, table: Snapshot, scan: Scan, kept: OpenFiles) -> ReadPlan:
-        """What a scan reads. Files that were opened for it, to know their columns, stay open in `kept`."""
+    def _plan(self, table: Snapshot, scan: Scan, open_files: OpenFiles) -> ReadPlan:
+        """What a scan reads. Files that were opened for it, to know their columns, stay open in `open_files`."""
         filter_ = parse_filter(scan.filters)
         scan = replace(scan, filters=filter_)
         is_numbered = scan.rows is not None or scan.row_index is not None
         if is_numbered:
             table.need_all()  # Rows that a filter leaves out have numbers, too.
-        files = self._may_match(table, filter_, kept)
-        plan = self._plan_files(table, files, scan, kept)
+        files = self._matching_files(table, filter_, open_files)
+        plan = self._plan_files(table, files, scan, open_files)
         if not is_numbered:
             return plan
-        starts = table.row_starts(kept)
+        starts = table.row_starts(open_files)
         rows = None if scan.rows is None else parse_rows(scan.rows, starts[-1])
         pieces = numbered_pieces(files, table.files, starts, rows)
         if scan.is_per_file:
             pieces = [replace(piece, first_row=0) for piece in pieces]
         return replace(plan, pieces=pieces)
 
-    def _may_match(
-        self, table: Snapshot, filter_: Filter | None, kept: OpenFiles, *, is_first_enough: bool = False
+    def _matching_files(
+        self, table: Snapshot, filter_: Filter | None, open_files: OpenFiles, *, is_first_enough: bool = False
     ) -> Sequence[FoundFile]:
         """The files that the names of directories do not rule out.
 
@@ -256,7 +262,7 @@ class MosaicDataset(Scannable):
             if len(files) == len(table.files) and table.is_whole:
                 return files
             looked_at = files or table.files[:1]
-            table.learn(looked_at[:1] if is_first_enough or given is not None else looked_at, kept)
+            table.learn(looked_at[:1] if is_first_enough or given is not None else looked_at, open_files)
             known = [file for file in (looked_at if given is None else table.files) if file.path in table.columns]
             more = table.stored_partitions(known).intersection(filter_.columns) - stored
             if not more:
@@ -264,29 +270,34 @@ class MosaicDataset(Scannable):
             table.need_all()
             stored |= more
 
-    def _plan_files(self, table: Snapshot, files: Sequence[FoundFile], scan: Scan, kept: OpenFiles) -> ReadPlan:
+    def _plan_files(self, table: Snapshot, files: Sequence[FoundFile], scan: Scan, open_files: OpenFiles) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values of all of them.
 
         Without files, the first file of the table says which columns there are.
         """
         typed_by = files or table.files[:1]
         try:
-            return self._plan_in_types(table, files, typed_by, scan, kept)
+            return self._plan_in_types(table, files, typed_by, scan, open_files)
         except SchemaError:
             # A column that no file to be read has may be in another file. Then all its rows are null here.
             if self._given is None:
                 table.need_all()
             if self._given is not None or len(typed_by) == len(table.files):
                 raise
-            return self._plan_in_types(table, files, table.files, scan, kept)
+            return self._plan_in_types(table, files, table.files, scan, open_files)
 
     def _plan_in_types(
-        self, table: Snapshot, files: Sequence[FoundFile], typed_by: Sequence[FoundFile], scan: Scan, kept: OpenFiles
+        self,
+        table: Snapshot,
+        files: Sequence[FoundFile],
+        typed_by: Sequence[FoundFile],
+        scan: Scan,
+        open_files: OpenFiles,
     ) -> ReadPlan:
         """Plan to read files. Columns have types that hold the values in all files of `typed_by`."""
         columns = self._given
         if columns is None:
-            table.learn(typed_by, kept)
+            table.learn(typed_by, open_files)
             columns = table.columns_of(typed_by)
         self._refuse_stored_path(table, typed_by)
         # If no file was opened, one may store a partition column, so all conditions are left to the files.
@@ -314,12 +325,12 @@ class MosaicDataset(Scannable):
         return found
 
     def _schema_of(self, scan: Scan) -> pa.Schema:
-        return self._read(lambda table, opened: self._plan(table, scan, opened).output)
+        return self._read(lambda table, open_files: self._plan(table, scan, open_files).output)
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
-        def read(table: Snapshot, opened: OpenFiles) -> tuple[pa.Table, int]:
-            attempt, plan = kept.part(), self._plan(table, scan, opened)
-            batches = list(read_plan(table, plan, opened, progress=scan.progress, kept=attempt))
+        def read(table: Snapshot, open_files: OpenFiles) -> tuple[pa.Table, int]:
+            attempt, plan = kept.part(), self._plan(table, scan, open_files)
+            batches = list(read_plan(table, plan, open_files, progress=scan.progress, kept=attempt))
             return pa.Table.from_batches(batches, plan.output), attempt.held
 
         table, held = self._read(read)
@@ -329,22 +340,22 @@ class MosaicDataset(Scannable):
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
         """The row groups of the files that there are now, which are read in any order, for `smalti.loader`."""
 
-        def find(table: Snapshot, opened: OpenFiles) -> RowBlocks:
+        def find(table: Snapshot, open_files: OpenFiles) -> RowBlocks:
             table.need_all()
-            return TableBlocks(table, self._plan_files(table, table.files, self.scan(columns), opened))
+            return TableBlocks(table, self._plan_files(table, table.files, self.scan(columns), open_files))
 
         return self._read(find)
 
-    def _batches(self, table: Snapshot, opened: OpenFiles, scan: Scan) -> Iterator[pa.RecordBatch]:
-        plan = self._plan(table, scan, opened)
-        return read_plan(table, plan, opened, progress=scan.progress, batch_size=scan.batch_size)
+    def _batches(self, table: Snapshot, open_files: OpenFiles, scan: Scan) -> Iterator[pa.RecordBatch]:
+        plan = self._plan(table, scan, open_files)
+        return read_plan(table, plan, open_files, progress=scan.progress, batch_size=scan.batch_size)
 
     def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """A read in parts can start over only as long as no part of it was delivered."""
-        with ExitStack() as kept:
+        """Read batch by batch. The read can start over until its first batch was delivered."""
+        with ExitStack() as stack:
 
             def begin(table: Snapshot, _: OpenFiles) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
-                batches = self._batches(table, kept.enter_context(closing(OpenFiles(table.budget))), scan)
+                batches = self._batches(table, stack.enter_context(closing(OpenFiles(table.budget))), scan)
                 return list(islice(batches, 1)), batches
 
             first, rest = self._read(begin)
@@ -380,7 +391,7 @@ def _find_files(
         # Records of commits say that a directory is, or was, a table.
         tables = (Location(each.filesystem, table) for each in locations for table in tables_above(each.path))
         if not any(table.child(JOBS).exists() for table in tables):
-            raise nothing_to_read(locations)
+            raise no_files_error(locations)
     if [file.name for file in listing.files] != [location.path for location in locations]:
         return listing
     partitions = [parse_partition(PurePosixPath(path).parts[:-1]) for path in given]

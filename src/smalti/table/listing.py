@@ -35,7 +35,7 @@ from smalti.table.records import Addition, Checkpoint, Commit, FileId, Hidden, S
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-#: A listing is taken again when a commit falls into it; more often than this and something else is wrong.
+#: How often a listing is repeated because a commit fell into it. If that is not enough, something else is wrong.
 _MAX_LISTINGS = 100
 #: A read starts over when a file of the listing has gone, until it was tried this often and for this many seconds. On a
 #: local disk ten reads of a small table take less than 0.1 s, in which a busy machine may run nothing but writers.
@@ -61,7 +61,7 @@ class FoundFile:
     final: str | None = None
     #: Time of modification in nanoseconds, 0 if it is not known.
     modified: int = 0
-    #: Of an object, empty if it is not known.
+    #: The ETag of an object, empty if it is not known.
     etag: str = ""
     #: The directory that was listed.
     table: str | None = None
@@ -73,7 +73,7 @@ class FoundFile:
 
     @property
     def id(self) -> FileId:
-        """What tells it from another file of its name. A file that is still to be moved has only its size for that."""
+        """Tells the file from another one of its name. Of a file that is still to be moved, only the size counts."""
         return FileId(self.size) if self.final else FileId.of(self.size, self.etag, self.modified)
 
 
@@ -89,7 +89,7 @@ class Listing:
     pending: frozenset[str] = frozenset()
     #: The interrupted commits that `list_table` has finished first.
     finished: tuple[Commit, ...] = ()
-    #: Of the records of `directory` when it was listed.
+    #: What the records of `directory` said when it was listed.
     state: State = field(default_factory=State)
     #: Files that are there although they were removed, by their names below `directory`.
     leftovers: dict[str, FileId] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def list_files(
     plain: bool = False,
     prune: Prune | None = None,
 ) -> Listing:
-    """The files below a path, a glob, or a list of them. Of a list, each path counts, however often a file is in it.
+    """The files below a path, a glob, or a list of them. A file is listed as often as the paths of a list lead to it.
 
     A path that names a file is taken whatever its suffix; below a directory, or by a glob, files with `suffix` are. An
     existing path is never treated as a pattern; `globs=False` turns patterns off. With `plain`, the directories of
@@ -161,7 +161,7 @@ def list_files(
 
 
 def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
-    """The files of a table for those who plan a commit: none is pending, and a table that is not there has no files.
+    """List a table for a job that plans a commit: pending commits are finished first, and a missing table has no files.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def list_table(root: Location, suffix: str = FILE_SUFFIX) -> Listing:
             raise FileExistsError(17, "A file, where a directory is to be written", root.path)
         if not listing.pending:
             return replace(listing, finished=finished)
-        for table in sorted(listing.pending):  # This one, and tables within it and above it.
+        for table in sorted(listing.pending):  # This table, tables within it, and the table above a partition.
             finished += CommitLog(Location(root.filesystem, table)).finish_pending()[1]
     raise MosaicError("the files keep changing while they are listed", path=root.path)
 
@@ -330,9 +330,9 @@ class _Walk:
 
         A file that is found neither at its staged path nor at its final one has the size -1.
         """
-        pending, memory = self._as_listed(states)
+        pending, checkpoint = self._as_listed(states)
         ids = {path: file_id(entry) for path, entry in listed.items()}
-        visible = visible_files(ids, pending, memory)
+        visible = visible_files(ids, pending, checkpoint)
         chosen = {name: partition for name in visible if (partition := self._selection.partition(name)) is not None}
         if self._passed_over:  # A pending commit may add files there.
             parents = {name: map(str, PurePosixPath(name).parents) for name in chosen}
@@ -350,7 +350,7 @@ class _Walk:
                 entry = entry if entry.is_file else Entry(name, "NotFound", -1)
             final = name if addition is not None and entry.path == addition.staged else None
             files.append(FoundFile(entry.path, entry.size, partition, final, entry.modified, entry.etag, self._base))
-        hidden = {path: found for path, found in ids.items() if path not in visible and memory.hides(path, found)}
+        hidden = {path: found for path, found in ids.items() if path not in visible and checkpoint.hides(path, found)}
         return Listing(
             self._fs,
             sorted(files, key=lambda file: file.name),
@@ -376,7 +376,7 @@ class _Walk:
             def listed(path: str, start: str = start, is_inside: bool = is_inside) -> str:
                 return f"{start}/{path}" if is_inside else rebase(f"{start}/{path}", self._real, self._base)
 
-            hidden |= {listed(path): each for path, each in state.memory.hidden.items()}
+            hidden |= {listed(path): each for path, each in state.checkpoint.hidden.items()}
             for commit in state.pending:
                 add = tuple(Addition(listed(staged), listed(final), size) for staged, final, size in commit.add)
                 remove = tuple(each._replace(path=listed(each.path)) for each in commit.remove)
@@ -389,7 +389,7 @@ def _job_directory(staged: str) -> str:
     return f"{table}{jobs}{below.partition('/')[0]}"
 
 
-def nothing_to_read(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX} files") -> NoMosaicFilesError:
+def no_files_error(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX} files") -> NoMosaicFilesError:
     """Return the error of directories without files that are `wanted`; it says what they hold instead."""
     found: Counter[str] = Counter()
     for location in locations:
@@ -433,7 +433,7 @@ def open_found(file: FoundFile, filesystem: FileSystem) -> Source:
 def kept_location(file: FoundFile, filesystem: FileSystem) -> Location:
     """Where a file is that was removed from its table and is kept. Raise `RemovedError` if it is not kept."""
     for location in (Location(filesystem, path) for path in _kept_paths(file, filesystem)):
-        # No other file has a name of ours. Files of others are kept as often as they are removed.
+        # Only one file ever gets a name that smalti has made. Another name may have been kept several times.
         found = file_id(location.info())
         if found.size == file.size and (is_ours(file.name) or not file.id.is_other(found)):
             return location

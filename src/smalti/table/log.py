@@ -77,14 +77,14 @@ class CommitLog(TableDirectory):
             numbered = {number: entry for number, entry in records if number}
             number = max(numbered, default=0)
             last = self.read_record(numbered.get(number), number)
-            memory = self.read_record(numbered.get(number - 1), number - 1) if isinstance(last, Commit) else last
-            if last is None or memory is None:
+            checkpoint = self.read_record(numbered.get(number - 1), number - 1) if isinstance(last, Commit) else last
+            if last is None or checkpoint is None:
                 continue  # Other records have come after this one, and it was removed.
             # Several records of an earlier version, without a number, may be pending.
             old = [self.read_record(entry, 0) for number, entry in records if not number]
             pending = tuple(each for each in (last, *old) if isinstance(each, Commit))
-            memory = self._with_old_batches(memory if isinstance(memory, Checkpoint) else Checkpoint())
-            return State(number, pending, memory, numbered[number].modified // 10**9 if numbered else 0)
+            checkpoint = self._with_old_batches(checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint())
+            return State(number, pending, checkpoint, numbered[number].modified // 10**9 if numbered else 0)
         raise MosaicError("the records of commits keep changing", path=self.path(JOBS))
 
     def records(self) -> list[tuple[int, Entry]]:

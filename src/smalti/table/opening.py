@@ -33,10 +33,10 @@ def open_any(
     """Open a file, or a table if the source is a directory, a pattern or a list.
 
     A file is tried first, because it opens without a listing, and listing takes another round trip on object stores.
-    It is read once, so nothing of it is cached. With `filters`, a table is opened for a single read that has them.
+    The caller reads it once, so no bucket is cached. With `filters`, a table is opened for a single read that has them.
 
     `hive_partitioning` says whether names of directories are columns, by default of tables only. `file_paths` is the
-    name of a column with the path of each row's file. A file that has one of these is a table of one file.
+    name of a column with the path of each row's file. With either of them, a single file is a table of one file.
     """
     is_table = isinstance(source, (list, tuple))
     if not is_table:
@@ -53,13 +53,16 @@ def open_any(
                 return opened
             opened.close()
             if not isinstance(source, (str, os.PathLike)):
-                raise MosaicError("only a file that is opened by its path has one", found=type(source).__name__)
+                raise MosaicError(
+                    "only a file that is opened by its path has partition columns or a column of file paths",
+                    found=type(source).__name__,
+                )
         except OSError as error:
             is_missing = isinstance(error, (FileNotFoundError, IsADirectoryError)) or type(error) is OSError
             if not is_missing or not isinstance(source, (str, os.PathLike)):
                 raise
             is_table = True
-    # A single file does without what listing needs.
+    # Imported late, because a single file is opened without the modules that list and plan a table.
     from smalti.table.dataset import open_dataset
     from smalti.table.snapshot import ReadSettings
 

@@ -1,6 +1,7 @@
-"""From columns, a filter and what is known of the files of a table to what is read. Pure: no file is touched.
+"""Plans what is read: from columns, a filter and what is known of the files of a table. Pure: no file is touched.
 
-This is the only place that rules out files. Row groups are ruled out by the statistics of each file, when it is read.
+Files are ruled out here. Row groups are ruled out by the statistics of each file, when it is read. Spark decides some
+filters for whole files by its own rules, in `smalti.spark.filters`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ReadPlan:
     files: Sequence[FoundFile]
     #: What batches look like.
     output: pa.Schema
-    #: The columns that are read for it, or paths below structs.
+    #: The columns of the output, or the paths below structs, that are read of files.
     asked: Sequence[str]
     #: The columns of the output and those of the filter.
     needed: pa.Schema
@@ -221,7 +222,7 @@ def numbered_pieces(
 
 
 def parse_filter(filters: AnyFilter | str, schema: pa.Schema | None = None) -> Filter | None:
-    """The filter that a user has given, in whichever of the languages; that of texts needs a schema."""
+    """The filter that a user has given, in any language for filters. One that is text is parsed only with a schema."""
     if filters is None:
         return None
     from smalti.predicate import normalize_filters  # slow to import, see smalti.mosaic.filtering
@@ -234,7 +235,7 @@ def parse_filter(filters: AnyFilter | str, schema: pa.Schema | None = None) -> F
 
 
 def owners_of(paths: Iterable[str], columns: Collection[str]) -> list[str]:
-    """The columns that are named, or of whose fields one is named."""
+    """The columns that `paths` name, or that have a field which a path names."""
     whole = {path: path for path in columns}
     found = (whole.get(path) or next((n for n in columns if path.startswith(f"{n}.")), path) for path in paths)
     return list(dict.fromkeys(found))

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from smalti.predicate.python import AnyFilter
 
 
-#: Finds columns of a table in one file: returns those that are read for some names, which are different, and their
-#: names in the table.
+#: Finds columns of a table in one file. It is given names in the table without repeats, and returns the columns of the
+#: file that are read for them, and the name of each of these in the table.
 FindColumns: TypeAlias = Callable[[Sequence[str]], tuple[list[str], list[str]]]
 
 
@@ -168,16 +168,16 @@ def _deliver(
 def read_plan(
     table: Snapshot,
     plan: ReadPlan,
-    opened: OpenFiles,
+    open_files: OpenFiles,
     *,
     progress: Listener | None = None,
     kept: Allowance | None = None,
     batch_size: int | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a plan. Files that were opened for it are read without being opened again."""
+    """The batches of a plan. Files of `open_files` are not opened again."""
 
     def open_piece(piece: Piece) -> MosaicFile:
-        return opened.take(piece.file.path) or table.open(piece.file)
+        return open_files.take(piece.file.path) or table.open(piece.file)
 
     choose = cache(partial(choose_columns, plan))  # Most files of a table have the same columns.
 
@@ -259,7 +259,7 @@ def filtered(batch: pa.RecordBatch, filter_: Filter, output: pa.Schema) -> pa.Re
 
 
 def match_rows(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
-    """Whether each row of a batch matches such a filter; null means no, like false."""
+    """Whether each row of a batch matches a filter as in `filtered`; null means no, like false."""
     from smalti.predicate import match_mask
 
     names = list(filter_.columns)
@@ -280,7 +280,7 @@ def numbered(
     It is for readers that cannot start at a row, such as merged rows of Paimon tables and files of other formats: they
     read their rows from the first one on.
 
-    `batches` have all rows, with the columns of the output and of the filter; what comes after the last wanted row is
+    `batches` have all rows, with the columns of the output and of the filter; batches after the last wanted row are
     not read. `output` has the column of the row index, if there is one. `filter_` has values in the types of the
     columns, and may ask for the row index. `rows` are counted from the first row of the batches.
     """

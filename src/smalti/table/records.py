@@ -40,7 +40,7 @@ Mode = Literal["append", "overwrite", "dynamic", "create", "replace", "change"]
 _VERSION = 3
 #: How long a copy may be under way, in seconds. For this long a checkpoint remembers the name of a removed file, unless
 #: the file had been there for longer: then the copy that made it is over.
-MEMORY = 24 * 3600
+REMEMBERED_SECONDS = 24 * 3600
 #: How many names a checkpoint remembers besides those of its own commit. The oldest names are forgotten first.
 MAX_REMEMBERED = 20_000
 
@@ -193,19 +193,19 @@ class State(NamedTuple):
     #: The commits that are not finished: one at most, and records of an earlier version.
     pending: tuple[Commit, ...] = ()
     #: The last checkpoint.
-    memory: Checkpoint = Checkpoint()
+    checkpoint: Checkpoint = Checkpoint()
     #: When the last record was written, in seconds by the store's clock.
     time: int = 0
 
     def last_batch(self, stream: str) -> int:
         """Return the number of the last committed batch of a streaming query, -1 if there is none."""
         pending = [commit.batch for commit in self.pending if commit.stream == stream and commit.batch is not None]
-        return max([*pending, self.memory.streams.get(stream, -1)])
+        return max([*pending, self.checkpoint.streams.get(stream, -1)])
 
     @property
     def rewritten(self) -> int:
         """The number of the last commit, finished or not, that has put rows of the table into other files."""
-        return max([self.memory.rewritten, *(commit.number for commit in self.pending if commit.rewrites)])
+        return max([self.checkpoint.rewritten, *(commit.number for commit in self.pending if commit.rewrites)])
 
 
 # --- reading records ------------------------------------------------------------------------------------------------
@@ -374,16 +374,16 @@ def plan_changes(
     return sorted(set(replaced) - set(names))
 
 
-def refuse_old_columns(memory: Checkpoint, since: int) -> None:
+def refuse_old_columns(checkpoint: Checkpoint, since: int) -> None:
     """Raise if columns were removed, renamed or given other types after the record with the number `since`.
 
     An append that has begun before that has columns and types of the table as it was, and would bring them back.
     """
-    if memory.columns_changed > since:
+    if checkpoint.columns_changed > since:
         raise ConflictError(
             "columns of the table were removed, renamed or given another type while these rows were written; nothing "
             "was changed. Write them again with the columns that the table has now",
-            found=f"a change in record {memory.columns_changed}",
+            found=f"a change in record {checkpoint.columns_changed}",
             expected=f"none after record {since}",
         )
 
@@ -406,7 +406,7 @@ def plan_removals(files: Mapping[str, FileId], time: int, *, copies: bool) -> tu
     removals = []
     for path, found in sorted(files.items()):
         if is_ours(path):
-            is_recent = copies and (not found.modified or found.modified // 10**9 > time - MEMORY)
+            is_recent = copies and (not found.modified or found.modified // 10**9 > time - REMEMBERED_SECONDS)
             removals.append(Removal(path, None, is_recent))
         else:
             removals.append(Removal(path, FileId(found.size, found.mark)))
@@ -416,11 +416,11 @@ def plan_removals(files: Mapping[str, FileId], time: int, *, copies: bool) -> tu
 def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str] = ()) -> Checkpoint:
     """Return the checkpoint of a commit that follows the checkpoint `before`; `failed` are files that were not removed.
 
-    A name is forgotten after `MEMORY`, but only by a commit for which the table was listed: if the file was still
-    there, that commit removes it again. So no file that is still there is ever forgotten.
+    A name is forgotten after `REMEMBERED_SECONDS`, but only by a commit for which the table was listed: if the file was
+    still there, that commit removes it again. So no file that is still there is ever forgotten.
     """
     changed = {each.path for each in commit.remove} | {each.final for each in commit.add}
-    oldest = commit.time - MEMORY if commit.is_listed else -1
+    oldest = commit.time - REMEMBERED_SECONDS if commit.is_listed else -1
     remembered = [(path, each) for path, each in before.hidden.items() if path not in changed and each.time > oldest]
     if commit.is_listed:
         remembered = sorted(remembered, key=lambda item: item[1].time)[-MAX_REMEMBERED:]
@@ -435,7 +435,7 @@ def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str]
 
 
 def visible_files(
-    listed: Mapping[str, FileId], pending: Iterable[Commit], memory: Checkpoint = Checkpoint()
+    listed: Mapping[str, FileId], pending: Iterable[Commit], checkpoint: Checkpoint = Checkpoint()
 ) -> dict[str, Addition | None]:
     """Return the files of a table with pending commits, each with the addition that brings it there, if there is one.
 
@@ -446,7 +446,9 @@ def visible_files(
     >>> {path: addition and addition.staged for path, addition in found.items()}
     {'b': 's/b', 'a': 's/a'}
     """
-    files: dict[str, Addition | None] = {path: None for path, found in listed.items() if not memory.hides(path, found)}
+    files: dict[str, Addition | None] = {
+        path: None for path, found in listed.items() if not checkpoint.hides(path, found)
+    }
     for commit in pending:
         for removal in commit.remove:
             if removal.is_at(listed.get(removal.path)):

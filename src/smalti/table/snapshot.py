@@ -39,11 +39,11 @@ _FEW_FILES = 16
 class FileFacts:
     """What the index of one file tells before a row is read."""
 
-    #: Of each row group.
+    #: The rows of each row group.
     rows: tuple[int, ...]
-    #: Of each row group, all columns.
+    #: The stored bytes of each row group, over all columns.
     group_bytes: tuple[int, ...]
-    #: Of each row group, for the columns that have some; empty if they were not asked for.
+    #: For each row group, the statistics of the columns that have some; empty if they were not asked for.
     statistics: tuple[Mapping[str, ColumnStatistics], ...]
     #: The types of columns with statistics.
     types: Mapping[str, pa.DataType]
@@ -199,35 +199,35 @@ class Snapshot:
         )
 
     def visit(
-        self, files: Iterable[FoundFile], ask: Callable[[MosaicFile], Answer], kept: OpenFiles | None = None
+        self, files: Iterable[FoundFile], ask: Callable[[MosaicFile], Answer], open_files: OpenFiles | None = None
     ) -> Iterator[tuple[FoundFile, Answer]]:
-        """Open files, several at a time, and call `ask` with each. Files that `kept` accepts stay open."""
+        """Open files, several at a time, and call `ask` with each. Files that `open_files` keeps stay open."""
 
         def visit(file: FoundFile) -> tuple[FoundFile, Answer]:
             opened = self.open(file)
             answer = ask(opened)
-            if kept is None or not kept.keep(file.path, opened):
+            if open_files is None or not open_files.keep(file.path, opened):
                 opened.close()
             return file, answer
 
         files = list(files)
         is_quick = self.settings.readahead is None and not self._is_remote and len(files) <= _FEW_FILES
-        # If one file fails, the others that are being opened are waited for, before the caller closes what was kept.
+        # If one file fails, the others that are being opened are waited for, before the caller closes `open_files`.
         ahead = 0 if is_quick else self.budget.readahead
         with closing(started((partial(visit, file) for file in files), ahead)) as visits:
             for future in visits:
                 yield future.result()
 
-    def learn(self, files: Iterable[FoundFile], kept: OpenFiles | None = None) -> None:
+    def learn(self, files: Iterable[FoundFile], open_files: OpenFiles | None = None) -> None:
         """Find out which columns files have, unless that is known."""
         unknown = [file for file in files if file.path not in self.columns]
-        for file, (columns, rows) in self.visit(unknown, lambda opened: (opened.columns, opened.num_rows), kept):
+        for file, (columns, rows) in self.visit(unknown, lambda opened: (opened.columns, opened.num_rows), open_files):
             self.columns.setdefault(file.path, columns)
             self.counts[file.path] = rows
 
-    def row_starts(self, kept: OpenFiles | None = None) -> list[int]:
+    def row_starts(self, open_files: OpenFiles | None = None) -> list[int]:
         """The number of the first row of each file, then of all rows. Files that were never opened are opened."""
-        self.learn((file for file in self.files if file.path not in self.counts), kept)
+        self.learn((file for file in self.files if file.path not in self.counts), open_files)
         return [0, *accumulate(self.counts[file.path] for file in self.files)]
 
     # --- columns ----------------------------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ class Snapshot:
 class OpenFiles:
     """Files that stay open between the planning of a read, which needs their columns, and the reading of their rows.
 
-    What opening a remote file has fetched need not be fetched again then. Half of the memory limit is spent on that. A
-    process may have few local files open, so only some of those stay open.
+    So the bytes that were fetched to open a remote file are not fetched again. They may take half of the memory limit.
+    A process may have few local files open, so only some of these stay open.
     """
 
     #: Local files that stay open: a quarter of the 1,024 that a process may have by default.

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Piece:
     """A file, or `row_groups` of it (record batches of Arrow IPC, stripes of ORC); None means all of them.
 
-    `rows` are those rows that are read, counted from the beginning of the file; None means all of them. `first_row` is
-    the number that the first row of the file has in the table, where somebody has asked for it.
+    `rows` are the rows that are read, counted from the beginning of the file; None means all of them. `first_row` is
+    the number that the first row of the file has in the table, if row numbers were asked for.
     """
 
     file: FoundFile
@@ -112,7 +112,7 @@ def first_pieces(pieces: Sequence[Piece], facts: Mapping[str, FileFacts], limit:
 
 
 def by_row_group(pieces: Sequence[Piece], facts: Mapping[str, FileFacts]) -> list[Piece]:
-    """A piece for each row group of pieces, as far as these are known."""
+    """A piece for each row group of pieces. A piece stays whole if the index of its file was not read."""
     found = []
     for piece in pieces:
         known = facts.get(piece.file.path)

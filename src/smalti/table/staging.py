@@ -25,13 +25,13 @@ from smalti.table.splits import rows_per_batch
 
 #: About how many bytes an open writer holds for each column, before it has rows.
 _BYTES_PER_COLUMN = 1 << 10
-#: Files that may be open at once: by far not as many as a process may have.
+#: The fewest and the most files that may be open at once; by default a process may have 1,024 open files.
 _LEAST_OPEN, _MOST_OPEN = 16, 512
 
 
 @dataclass(frozen=True)
 class DirectoryPlan:
-    """A write to a plain directory. The file system travels along, so that no task has to resolve the path again."""
+    """A write to a plain directory. It is pickled with its file system, so that no task resolves the path again."""
 
     #: The id of the job, under which its files are staged.
     job: str
@@ -68,7 +68,7 @@ class Held(NamedTuple):
     """What an open file holds in memory: rows that wait for their row group, and bytes that wait to be sent."""
 
     rows: int
-    sent: int
+    unsent: int
 
 
 def choose_release(held: Sequence[Held], limit: int) -> tuple[int, bool] | None:
@@ -83,12 +83,12 @@ def choose_release(held: Sequence[Held], limit: int) -> tuple[int, bool] | None:
     >>> choose_release([Held(20, 10), Held(10, 70)], 100)
     (1, True)
     """
-    rows, sent = sum(each.rows for each in held), sum(each.sent for each in held)
-    if rows + sent <= limit:
+    rows, unsent = sum(each.rows for each in held), sum(each.unsent for each in held)
+    if rows + unsent <= limit:
         return None
-    is_closed = sent > rows
-    sizes = [each.sent if is_closed else each.rows for each in held]
-    return sizes.index(max(sizes)), is_closed
+    must_close = unsent > rows
+    sizes = [each.unsent if must_close else each.rows for each in held]
+    return sizes.index(max(sizes)), must_close
 
 
 def most_open_files(num_columns: int) -> int:
@@ -115,8 +115,8 @@ class _OpenFile:
 
     @property
     def held(self) -> Held:
-        sent = min(self.writer.written_bytes, SPOOL_MEMORY) if self._is_remote else 0
-        return Held(self.writer.buffered_bytes, sent)
+        unsent = min(self.writer.written_bytes, SPOOL_MEMORY) if self._is_remote else 0
+        return Held(self.writer.buffered_bytes, unsent)
 
 
 class StagingWriter:
@@ -143,7 +143,7 @@ class StagingWriter:
         self._most_open = most_open
         #: By the directory of the partition; the file that was written to last is the last.
         self._open: dict[str, _OpenFile] = {}
-        # One for all files, so that the files of a partition are sorted in the order of their rows.
+        # One token for all files, so that the files of a partition are sorted in the order of their rows.
         self._token, self._count = new_token(), 0
         self._files: list[WrittenFile] = []
 
@@ -158,7 +158,7 @@ class StagingWriter:
         row_bytes = 0 if is_small else size_of(batch) // batch.num_rows
         # Rows of partitions are copied, so a batch that takes much memory is cut into its partitions part by part.
         step = rows_per_batch(row_bytes, BATCH_BYTES, most=1 << 20) if self._plan.partition_by else batch.num_rows
-        # A batch is larger than small files should be, so it is written in parts, and the file is looked at in between.
+        # A batch may be larger than a file should be. So it is written in parts, and the file may end between them.
         most = rows_per_batch(row_bytes, self._plan.max_file_bytes // 4)
         for start in range(0, batch.num_rows, step):
             rows = batch.slice(start, step)
