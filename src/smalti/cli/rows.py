@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,9 +23,6 @@ from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import field_paths
 from smalti.progress import ProgressBar
 from smalti.table.opening import source_name
-
-if TYPE_CHECKING:
-    from smalti.table.dataset import MosaicDataset
 
 #: Values handed to the renderer at a time: few rows if there are many columns, so that memory stays bounded.
 CELLS_AT_ONCE = 1 << 18
@@ -86,10 +82,10 @@ arguments_count = adding(add_files, add_where, add_output)
 def run_head(options: argparse.Namespace, screen: Screen) -> None:
     limit, rows = _limit(options), options.rows
     with open_table(options.files, options.source_format) as table:
-        many = None if limit is None or rows is not None else _as_dataset(table)
-        columns, total, condition = _chosen(options, screen, table, None if many is None else 0)
-        if many is not None and limit is not None:  # Only the files that have these rows are opened.
-            first = many.head(limit, columns, condition)
+        has_files = limit is not None and rows is None and hasattr(table, "names_of_file")
+        columns, total, condition = _chosen(options, screen, table, 0 if has_files else None)
+        if has_files:  # Only those that have these rows are opened.
+            first = table.head(limit or 0, columns, condition)
             show_rows(options, screen, first.to_batches(), first.schema, total)
             return
         schema = table.scan(columns, condition).schema
@@ -119,12 +115,6 @@ def run_sample(options: argparse.Namespace, screen: Screen) -> None:
         show_rows(options, screen, arrow_batches(found), found.schema, total)
 
 
-def _as_dataset(table: Scannable) -> MosaicDataset | None:
-    """The table if it has many files. A single file does without the modules of tables, which take long to import."""
-    module = sys.modules.get("smalti.table.dataset")
-    return table if module is not None and isinstance(table, module.MosaicDataset) else None
-
-
 def _chosen(
     options: argparse.Namespace, screen: Screen, table: Scannable, file: int | None = None
 ) -> tuple[list[str] | None, int | None, Any]:
@@ -144,8 +134,8 @@ def _chosen(
         return columns, None, condition
     every: Sequence[str] | None = columns
     if every is None:
-        many = None if file is None else _as_dataset(table)
-        every = table.column_names if many is None or file is None else many.names_of_file(file)
+        names_of: Any = getattr(table, "names_of_file", None)
+        every = table.column_names if file is None or names_of is None else names_of(file)
     fitting = may_fit(every, screen.width)
     return (columns, None, condition) if len(fitting) == len(every) else (list(fitting), len(every), condition)
 
@@ -158,10 +148,9 @@ def _condition(text: str, table: Scannable) -> Any:
     """
     from smalti.predicate.text import parse_where
 
-    many = _as_dataset(table)
-    if many is not None:
+    if hasattr(table, "partition_schema"):
         with contextlib.suppress(SchemaError):
-            return parse_where(text, many.partition_schema)
+            return parse_where(text, table.partition_schema)
     try:
         return parse_where(text, table.schema)
     except SchemaError as error:
