@@ -293,10 +293,8 @@ def numbered(
         start = span.stop
         if row_index is not None:
             numbers = row_numbers(row_index.start + span.start, len(span))
-            if batch.num_columns:
-                batch = batch.add_column(0, row_index.field, numbers)
-            else:
-                batch = pa.RecordBatch.from_arrays([numbers], schema=pa.schema([row_index.field]))
+            schema = row_index.add_to(batch.schema)
+            batch = pa.RecordBatch.from_arrays([numbers, *batch.columns], schema=schema)
         if isinstance(wanted, range):
             first = max(wanted.start, span.start)
             batch = batch.slice(first - span.start, max(0, min(wanted.stop, span.stop) - first))
