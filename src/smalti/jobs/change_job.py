@@ -103,10 +103,6 @@ class OpenTable:
         partitions, stored = tuple(self.partitions), tuple(self.stored)
         return DirectoryPlan(job, root, self.schema, partitions, WriterOptions(), FILE_BYTES, stored=stored)
 
-    @property
-    def is_single(self) -> bool:
-        return self.target.is_file
-
 
 #: Makes the change, when the table is known.
 Prepare = Callable[[OpenTable], FileChange]
@@ -215,13 +211,12 @@ class _Runner:
     def run(self, change: FileChange, began: float) -> ChangeReport:
         table = self.table
         settings = ChangeSettings(
-            table.listing.filesystem,
             table.staging,
             change,
             table.schema,
             None if table.executor.task_threads is None else WriterOptions(threads=table.executor.task_threads),
             self.blank.dry_run,
-            table.is_single,
+            table.target.is_file,
         )
         listing, conflict = table.listing, None
         done = {} if self.blank.dry_run else table.staging.finished_splits().get(0, {})
@@ -285,7 +280,7 @@ class _Runner:
     def _commit(self, settings: ChangeSettings, report: ChangeReport, more: Sequence[SplitResult]) -> None:
         changed = {name: result for name, result in self.results.items() if result.counts.get("files")}
         staged = {file.staged: file.path for result in [*changed.values(), *more] for file in result.files}
-        if self.table.is_single:
+        if self.table.target.is_file:
             self._replace_file(changed, staged)
             return
         if not changed and not staged:

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyarrow.fs import FileSystem
 
 from smalti._compat.arrow import columnless_batch, concat_batches, empty_batch
 from smalti.errors import MosaicError
@@ -159,7 +158,6 @@ class FileTask:
 class ChangeSettings:
     """What the tasks of one job have in common. Travels with them."""
 
-    filesystem: FileSystem
     staging: Staging
     change: FileChange
     #: The columns of the table, partition columns included.
@@ -173,7 +171,7 @@ class ChangeSettings:
 def change_file(settings: ChangeSettings, task: FileTask, report: Report) -> SplitResult | MosaicError:
     """Write the successor of one file, if anything changes; an error about data is returned."""
     try:
-        with MosaicFile(open_found(task.file, settings.filesystem), PROCESS_SCHEMAS) as opened:
+        with MosaicFile(open_found(task.file, settings.staging.root.filesystem), PROCESS_SCHEMAS) as opened:
             constants = constants_of(task.file.partition)
             plan = settings.change.plan(TableFile(opened, settings.schema, constants, task.index))
             result = _write(settings, task, opened, plan)

@@ -131,7 +131,7 @@ def _set_columns(
             "a function is called with rows of the table, so there is nothing to join", found=f"on={on!r}"
         )
     keys = None if on is None else key_names(on)
-    given = None if is_function else GivenData.of(data, run).choose(columns, keys or ())
+    given = None if is_function else GivenData.of(data, run, columns, keys or ())
     identity = None if given is None or given.identity is None else [given.identity, keys, columns, replace]
 
     def prepare(opened: OpenTable) -> FileChange:

@@ -39,30 +39,28 @@ class GivenData:
     identity: object | None = None
 
     @classmethod
-    def of(cls, data: Any, run: RunValues) -> GivenData:
+    def of(cls, data: Any, run: RunValues, columns: Sequence[str] | None = None, on: Sequence[str] = ()) -> GivenData:
+        """The data that a user has given, or only some columns, and those to join by."""
+        identity: object | None = None
+        source: Any
         if isinstance(data, (str, os.PathLike)):
             listing = list_sources(data, chosen(run.get("filesystem"), run.get("storage_options")))
-            table = FormatTable(listing, format_of_source([file.path for file in listing.files], None))
-            return cls(table.schema, table, fingerprint(listing))
-        reader = arrow_reader(data)
-        refuse_repeated(reader.schema.names)
-        return cls(reader.schema, reader)
-
-    def choose(self, columns: Sequence[str] | None, on: Sequence[str] = ()) -> GivenData:
-        """Only some columns, and those to join by; by default all."""
-        asked = check_columns(columns)
-        if asked is None:
-            return self
-        names = list(dict.fromkeys([*on, *match_names(self.schema.names, asked)]))
-        return GivenData(pa.schema([self.schema.field(name) for name in names]), self.source, self.identity)
+            source = FormatTable(listing, format_of_source([file.path for file in listing.files], None))
+            identity = fingerprint(listing)
+        else:
+            source = arrow_reader(data)
+            refuse_repeated(source.schema.names)
+        schema, asked = source.schema, check_columns(columns)
+        if asked is not None:
+            names = dict.fromkeys([*on, *match_names(schema.names, asked)])
+            schema = pa.schema([schema.field(name) for name in names])
+        return cls(schema, source, identity)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         if isinstance(self.source, FormatTable):
-            yield from self.source.scan(names).to_batches()
-            return
-        for batch in arrow_batches(self.source):
-            yield batch.select(names)
+            return self.source.scan(names).to_batches()
+        return (batch.select(names) for batch in arrow_batches(self.source))
 
     def _spool(self, table: OpenTable) -> Spool:
         """Makes chunks for the tasks. Those on other machines read staged ones."""

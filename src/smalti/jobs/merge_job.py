@@ -102,13 +102,13 @@ def merge(
         fields = tuple(opened.schema.field(name) for name in updated)
         for field in fields:
             widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
-        in_file = inserts if opened.is_single else None
+        in_file = inserts if opened.target.is_file else None
         values = partial(merged_values, rows, key_bounds(rows), bool(fields), in_file)
         return FileChange(partial(change_values, fields, values, None))
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
         notes = SplitResult(peak_memory=0, counts={"null_keys": null_keys})
-        if opened.is_single:
+        if opened.target.is_file:
             return [notes]
         matched = _all_matched(settings, done)
         notes.counts["rows_unmatched"] = left = rows.num_rows - len(matched)

@@ -231,8 +231,9 @@ def _bound(column: ColumnMeasure, end: int) -> str | None:
     return scalar_text(bounds[end], MAX_SHOWN)
 
 
-def _listed(counts: list[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts)
+def _encodings(column: ColumnMeasure) -> str | None:
+    counts = sorted(column.encodings.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {count}" for name, count in counts) or None
 
 
 #: The columns of the table: name, type, and how to fill it from the name and the measure of a column.
@@ -245,11 +246,7 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
     ("max", pa.string(), lambda _, found: _bound(found, 1)),
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
     ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
-    (
-        "encodings",
-        pa.string(),
-        lambda _, found: _listed(sorted(found.encodings.items(), key=lambda item: (-item[1], item[0]))) or None,
-    ),
+    ("encodings", pa.string(), lambda _, found: _encodings(found)),
     ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
     ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),
 ]
