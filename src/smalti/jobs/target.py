@@ -119,6 +119,8 @@ class Target:
                 change.refuse_conflict()
             except ConflictError as conflict:
                 raise conflict.locate(path=self.location.path) from error
+            except (OSError, MosaicError):
+                pass  # The first error says more.
         staged = staging.directory.path
         if isinstance(error, FileNotFoundError) and str(error.filename).startswith(staged):
             raise staged_error(error.filename) from error
