@@ -232,7 +232,7 @@ def _bound(column: ColumnMeasure, end: int) -> str | None:
 
 
 def _encodings(column: ColumnMeasure) -> str | None:
-    counts = sorted(column.encodings.items(), key=lambda item: (-item[1], item[0]))
+    counts = sorted(column.stored.encodings.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {count}" for name, count in counts) or None
 
 
@@ -247,8 +247,8 @@ _COLUMNS: list[tuple[str, pa.DataType, Callable[[str, ColumnMeasure], str | int 
     ("distinct", pa.int64(), lambda _, found: _distinct(found)),
     ("histogram", pa.string(), lambda _, found: histogram(found.sample)),
     ("encodings", pa.string(), lambda _, found: _encodings(found)),
-    ("stored_bytes", pa.int64(), lambda _, found: found.stored_bytes if found.encodings else None),
-    ("raw_bytes", pa.int64(), lambda _, found: found.raw_bytes if found.encodings else None),
+    ("stored_bytes", pa.int64(), lambda _, found: found.stored.stored if found.stored.encodings else None),
+    ("raw_bytes", pa.int64(), lambda _, found: found.stored.unpacked if found.stored.encodings else None),
 ]
 
 

@@ -7,7 +7,6 @@ import hashlib
 import math
 import zlib
 from array import array as number_array
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,6 +29,7 @@ from smalti.logical.intake import Intake
 from smalti.logical.types import keeps_units, storage_kind, storage_type
 from smalti.logical.widen import widen
 from smalti.moments import TICKS
+from smalti.mosaic.layout import ColumnBytes
 from smalti.progress import Report
 from smalti.table.listing import location_of
 from smalti.table.splits import Piece
@@ -83,9 +83,8 @@ class ColumnMeasure:
     #: too many.
     sample: number_array[float] = field(default_factory=lambda: number_array("d"))
     every: int = 1
-    encodings: Counter[str] = field(default_factory=Counter)
-    stored_bytes: int = 0
-    raw_bytes: int = 0
+    #: Its bytes in Mosaic files, without their digests.
+    stored: ColumnBytes = field(default_factory=ColumnBytes)
     #: What tells by the stored bytes of each file whether columns are equal; None for a file that does not tell.
     digests: dict[str, bytes | None] = field(default_factory=dict)
 
@@ -160,16 +159,14 @@ class ColumnMeasure:
         both = self.type if given == self.given else _measured_type(given)
         every = max(self.every, other.every)
         self.bounds = _ends(pa.concat_arrays([widen_array(each.bounds, pa.field("", both)) for each in (self, other)]))
-        samples = [_in_unit(each.sample[:: every // each.every], each.type, both) for each in (self, other)]
+        samples = [each.sample[:: every // each.every] for each in (self, other)]
         self.given, self.type, self.first, self.every = given, both, min(self.first, other.first), every
         self.limit = min(self.limit, other.limit)
         self.sample = samples[0] + samples[1]
         self._fit_sample(self.limit)
         self.rows += other.rows
         self.nulls += other.nulls
-        self.encodings.update(other.encodings)
-        self.stored_bytes += other.stored_bytes
-        self.raw_bytes += other.raw_bytes
+        self.stored.add(other.stored)
         self.digests |= other.digests
         if other.registers is not None:
             merge(self.unpack(), other.unpack())
@@ -189,22 +186,17 @@ def _unit(type_: Any) -> str:
     return str(type_.unit)
 
 
-def _in_unit(sample: number_array[float], type_: pa.DataType, wider: pa.DataType) -> number_array[float]:
-    if not (_has_ticks(type_) and _has_ticks(wider)) or type_ == wider:
-        return sample
-    factor = TICKS[_unit(wider)] // TICKS[_unit(type_)]
-    return number_array("d", [value * factor for value in sample])
-
-
 def has_histogram(type_: pa.DataType) -> bool:
     return bool(pt.is_integer(type_) or pt.is_floating(type_) or pt.is_decimal(type_) or pt.is_temporal(type_))
 
 
 def _as_floats(array: pa.Array) -> list[float]:
+    """The values that are numbers, or numbers of days or ticks; of types whose unit may differ, in seconds."""
+    ticks = TICKS[_unit(array.type)] if _has_ticks(array.type) else 1
     if pt.is_temporal(array.type):
         array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     found = array.cast(pa.float64(), safe=False).to_pylist()
-    return [value for value in found if value is not None and math.isfinite(value)]
+    return [value / ticks for value in found if value is not None and math.isfinite(value)]
 
 
 def histogram(sample: Sequence[float]) -> str | None:
@@ -323,8 +315,6 @@ def _add_layout(location: Location, columns: dict[str, ColumnMeasure]) -> None:
     with smalti.open(location.path, filesystem=location.filesystem) as file:
         found = file.layout().bytes_by_column()
     for name in columns.keys() & found.keys():
-        column, part = columns[name], found[name]
-        column.stored_bytes += part.stored
-        column.raw_bytes += part.unpacked
-        column.encodings += part.encodings
-        column.digests[location.path] = part.digest and hashlib.blake2b(part.digest, digest_size=16).digest()
+        column, digest = columns[name], found[name].digest
+        column.stored = replace(found[name], digest=None)
+        column.digests[location.path] = digest and hashlib.blake2b(digest, digest_size=16).digest()
