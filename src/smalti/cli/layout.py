@@ -62,9 +62,8 @@ def _weigh(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile)
 
     check_below("row group", options.row_group, file.num_row_groups)
     groups = [options.row_group or 0] if file.num_row_groups else []
-    choices = weigh_layouts(
-        file.read(row_groups=groups), smalti.WriterOptions(compression_level=options.compression_level)
-    )
+    written = smalti.WriterOptions(compression_level=options.compression_level)
+    choices = weigh_layouts(file.read(row_groups=groups), written)
     if options.json:
         return {aim: asdict(choice) for aim, choice in choices.items()}, []
     candidates = next(iter(choices.values())).candidates

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti.cli.render.table import GAP, Head
-from smalti.cli.render.text import NULL, Null, cell, cutter, shorten, width
+from smalti.cli.render.text import cell, cutter, shorten, width
 from smalti.cli.screen import Screen
 from smalti.jobs.formats.text_values import plain_values
 from smalti.logical.types import is_number
@@ -102,6 +102,4 @@ def _width(column: int, sample: list[pa.RecordBatch], name: str) -> int:
 
 def _cut(value: Any) -> str:
     text = cell(value)
-    if isinstance(text, Null):
-        return NULL
     return text if len(text) <= MAX_CELL else shorten(text, MAX_CELL)

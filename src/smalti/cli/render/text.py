@@ -19,7 +19,11 @@ def ratio(stored: int, uncompressed: int) -> str:
     return f"{uncompressed / stored:.1f}x" if stored and uncompressed else "-"
 
 
-def printable(text: str) -> str:
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def printable(text: str, escape: Callable[[str], str] = _escaped) -> str:
     """Text from a file, with characters that could steer a terminal written as escapes.
 
     Examples
@@ -29,7 +33,7 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(char if char.isprintable() else escape(char) for char in text)
 
 
 def visible(text: str) -> str:
@@ -40,9 +44,7 @@ def visible(text: str) -> str:
     >>> visible("a\\x9b2Jb \\u202e \\U000e0001")
     'a\\\\u009b2Jb \\\\u202e \\\\udb40\\\\udc01'
     """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else _as_json(char) for char in text)
+    return printable(text, _as_json)
 
 
 def _as_json(char: str) -> str:

@@ -1,13 +1,13 @@
 // Puts the parts of the page together, and keeps what was chosen in the address, so that it can be shared.
 const unpackedBytes = isFile ? sum(groups.map((group) => sum(group.raw))) + model.schemaBlock.uncompressed_size : sum(unpacked);
-drawFacts([
+$("facts").append(...[
   ["files", isFile ? null : number(model.numFiles)],
   ["rows", number(model.rows)], ["columns", number(count)], ["row groups", groups.length ? number(groups.length) : null],
   ["buckets", model.buckets ? number(model.buckets) : null], ["size", bytes(model.size)], ["compression", model.compression],
   ["ratio", hasLayout && model.size ? `${(unpackedBytes / model.size).toFixed(1)}x` : null],
   ["with statistics", groups.length ? `${number(Object.keys(model.statistics).length)} columns` : null],
   ["skipped", model.skipped ? `${number(model.skipped)} files` : null],
-].filter(([, value]) => value !== null));
+].filter(([, value]) => value !== null).map(([name, value]) => make("div", "", make("dt", "", name), make("dd", "", value))));
 
 $("map-part").hidden = !hasLayout;
 $("map-title").textContent = isFile ? "The file" : "The files";

@@ -149,12 +149,12 @@ canvas.addEventListener("mouseleave", () => { $("tip").hidden = true; });
 canvas.addEventListener("click", (event) => chooseBlock(blockAt(event)));
 canvas.addEventListener("keydown", (event) => {
   const at = pointed ?? -1;
-  const line = blocks[at]?.group;
+  const beside = (lines) => blocks.findIndex((block) => block.group === blocks[at]?.group + lines && block.bucket === (blocks[at]?.bucket ?? 0));
   const steps = {
     ArrowRight: () => at + 1,
     ArrowLeft: () => at - 1,
-    ArrowDown: () => blocks.findIndex((block) => block.group === line + 1 && block.bucket === (blocks[at]?.bucket ?? 0)),
-    ArrowUp: () => blocks.findIndex((block) => block.group === line - 1 && block.bucket === (blocks[at]?.bucket ?? 0)),
+    ArrowDown: () => beside(1),
+    ArrowUp: () => beside(-1),
     Home: () => 0,
     End: () => blocks.length - 1,
   };

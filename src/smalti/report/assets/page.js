@@ -1,4 +1,4 @@
-// What all pages use: the data, elements, numbers as text, colours of encodings, facts, the theme.
+// What all pages use: the data, elements, numbers as text, colours of encodings, the theme.
 const model = JSON.parse(document.querySelector("script[type='application/json']").textContent);
 const $ = (id) => document.getElementById(id);
 const make = (tag, className = "", ...content) => {
@@ -33,10 +33,6 @@ function bar(pieces) {
     piece.style.flexGrow = weight;
     return piece;
   }));
-}
-
-function drawFacts(facts) {
-  $("facts").append(...facts.map(([name, value]) => make("div", "", make("dt", "", name), make("dd", "", value))));
 }
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
