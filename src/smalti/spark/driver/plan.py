@@ -132,11 +132,12 @@ class Table:
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions that cannot match are left out, row groups of large files are spread.
 
-        A `schema` of the user's is checked here, so that the query fails while it is planned. `files` are those of one
-        batch of a stream, by default all. `limit` says how many rows are enough: files after those that have them are
-        left out, if it is known how many they have.
+        `files` are those of one batch of a stream, by default all. `limit` says how many rows are enough: files after
+        those that have them are left out, if it is known how many they have.
         """
-        unchecked = self._unchecked() if files is None else ()
+        # A schema that may be the user's is checked against the first file, which stands for all, because scans are
+        # planned anew for each query. Tasks check the others.
+        unchecked = self.files[:1] if files is None and not self._has_derived_schema else ()
         files = fit_partitions(self.files if files is None else files, schema, self.options)
         facts = self._snapshot.facts
         unstored = self._unstored(files) if filters else files
@@ -292,15 +293,6 @@ class Table:
         """Files with the partition values that they do not store themselves."""
         stored = self._stored_partitions()
         return [replace(file, partition={n: v for n, v in file.partition.items() if n not in stored}) for file in files]
-
-    def _unchecked(self) -> Sequence[FoundFile]:
-        """The files that are checked on the driver against a schema that may be the user's.
-
-        The first file stands for all, because scans are planned anew for each query. Tasks check the others.
-        """
-        if self._has_derived_schema:
-            return ()
-        return self.files[:1]
 
     def _examine(self, file: FoundFile, wanted: pa.Schema | None = None) -> pa.Schema | None:
         """Open a file, remember what its index tells, and return its columns; None if it is skipped.

@@ -3,7 +3,7 @@ package smalti.spark.jvm;
 /** A sum that is shown as bytes. */
 public class BytesMetric extends SumMetric {
   BytesMetric(String name, String description) {
-    super(name, description);
+    super(name, description, 0L);
   }
 
   public BytesMetric() {}

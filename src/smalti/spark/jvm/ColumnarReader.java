@@ -64,7 +64,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
       stream.getVectorSchemaRoot();
       return next();
     }
-    figures = TaskMetric.read(worker);
+    figures = SumMetric.read(worker);
     if (!stream.loadNextBatch()) throw new IOException("the stream of a Python worker has ended early");
     // The vectors are filled anew for each batch, and their memory may be elsewhere.
     List<FieldVector> vectors = stream.getVectorSchemaRoot().getFieldVectors();
@@ -86,7 +86,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
   private boolean finish() throws IOException {
     over = true;
     worker.report();
-    figures = TaskMetric.read(worker);
+    figures = SumMetric.read(worker);
     worker.release();
     return false;
   }

@@ -241,13 +241,13 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   }
 
   public CustomMetric[] supportedCustomMetrics() {
-    return TaskMetric.all();
+    return SumMetric.all();
   }
 
   /** The row groups that no task was given. */
   public CustomTaskMetric[] reportDriverMetrics() {
     if (!knowsGroups()) return new CustomTaskMetric[0];
-    return new CustomTaskMetric[] {new TaskMetric("skipped", files.facts().number("groups") - latest.number("groups"))};
+    return new CustomTaskMetric[] {new SumMetric("skipped", "", files.facts().number("groups") - latest.number("groups"))};
   }
 
   private boolean knowsGroups() {

@@ -36,7 +36,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public Offset initialOffset() {
-    return new Position(start().text("first"));
+    return offset(start().text("first"));
   }
 
   public ReadLimit getDefaultReadLimit() {
@@ -50,7 +50,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   public Offset latestOffset(Offset from, ReadLimit limit) {
     Object most = limit instanceof ReadMaxFiles ? (Object) ((ReadMaxFiles) limit).maxFiles() : null;
     Map<String, Object> details = Planner.details("start", from.json(), "available", available, "maxFiles", most);
-    return new Position(ask("offsets", details).text("next"));
+    return offset(ask("offsets", details).text("next"));
   }
 
   public Offset latestOffset() {
@@ -67,7 +67,7 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public Offset deserializeOffset(String json) {
-    return new Position(json);
+    return offset(json);
   }
 
   public void commit(Offset end) {}
@@ -75,15 +75,11 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   public void stop() {}
 
   /** An offset, as the text that Spark keeps. */
-  static final class Position extends Offset {
-    private final String text;
-
-    Position(String text) {
-      this.text = text;
-    }
-
-    public String json() {
-      return text;
-    }
+  private static Offset offset(final String text) {
+    return new Offset() {
+      public String json() {
+        return text;
+      }
+    };
   }
 }

@@ -59,7 +59,7 @@ class Metrics:
     seconds: float = 0.0
 
     def totals(self) -> tuple[int, ...]:
-        """The figures that Spark shows, in the order of `jvm/TaskMetric.java`."""
+        """The figures that Spark shows, in the order of `jvm/SumMetric.java`."""
         return self.files, self.row_groups, self.skipped, self.bytes, int(self.seconds * 1000)
 
 
