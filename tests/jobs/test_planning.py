@@ -56,7 +56,7 @@ def test_plan_convert(files: list[tuple[str, int, tuple[int, ...]]], expected: l
 
 def test_single_target_is_never_cut() -> None:
     splits = plan_convert([facts("a", 30)], ["out"], split_bytes=8)
-    assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out", None, "out"),))]
+    assert splits == [Split(0, (Output((Piece(FoundFile("/data/a", 30), 30),), "out", "out"),))]
 
 
 def test_outputs_of_a_split_keep_their_order() -> None:

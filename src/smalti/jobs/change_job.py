@@ -168,10 +168,11 @@ def run_change(
 
 def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
     """List a table and find out which columns its files have; again if files are replaced meanwhile."""
+    location = locate(table, filesystem).absolute()
 
     def list_and_learn() -> tuple[Target, Listing, Snapshot]:
         try:
-            target, listing = _find_table(table, filesystem)
+            target, listing = _find_file(location) if location.is_file() else find_table(location)
         except PaimonTableError as error:
             raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
         snapshot = Snapshot.of(listing, ReadSettings())
@@ -181,10 +182,7 @@ def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
     return read_again(list_and_learn, lambda: None)
 
 
-def _find_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing]:
-    location = locate(table, filesystem).absolute()
-    if not location.is_file():
-        return find_table(location)
+def _find_file(location: Location) -> tuple[Target, Listing]:
     if location.is_local:
         location = Location(location.filesystem, str(follow_links(location.path)))
     target = Target(location, FORMATS["mosaic"], FILE_SUFFIX, is_file=True)

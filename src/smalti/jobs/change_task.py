@@ -234,13 +234,10 @@ def estimated_bytes(opened: MosaicFile, plan: FilePlan) -> dict[str, int]:
     copied = encoded = 0
     count = max(1, opened.num_columns)
     for group, action in enumerate(plan.actions):
-        size = opened.row_group(group).num_bytes
         if action is Action.DROP:
             continue
-        if action is Action.FILTER:
-            encoded += size
-            continue
-        fresh = max(len(plan.columns.encoded), plan.num_changed) if action is Action.ENCODE else 0
+        size, some = opened.row_group(group).num_bytes, max(len(plan.columns.encoded), plan.num_changed)
+        fresh = {Action.ENCODE: some, Action.FILTER: count}.get(action, 0)
         copied += size * min(count, len(plan.columns.schema) - fresh) // count
         encoded += size * fresh // count
     return {"bytes_copied": copied, "bytes_encoded": encoded}

@@ -120,6 +120,7 @@ def compact(
         goal,
         options_for(executor, options),
         ReadRequest(batch_size=batch_size, threads=executor.task_threads is None),
+        target_file_bytes,
         sort_by=keys,
         keeps_statistics=options is None,
         skip_errors=on_error == "skip",

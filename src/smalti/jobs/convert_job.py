@@ -161,7 +161,7 @@ def convert(
     finished = staging.finished_splits()
     split_bytes = max(finished, key=lambda size: len(finished[size]), default=fitting)
     staging = replace(staging, split_bytes=split_bytes)
-    splits = _plan(listing, formats, goal, split_bytes=split_bytes, roll_bytes=target_file_bytes)
+    splits = _plan(listing, formats, goal, split_bytes)
     request = ReadRequest(
         columns=None if columns is None else tuple(columns),
         batch_size=batch_size,
@@ -176,6 +176,7 @@ def convert(
         goal,
         options_for(executor, options),
         with_agreed_types(request, listing, formats),
+        None if goal.is_file else target_file_bytes,
         skip_errors=on_error == "skip",
         copies=options is None,
     )
@@ -183,9 +184,7 @@ def convert(
     return run_copy(job, splits, finished.get(split_bytes, {}), settings, change, executor, progress)
 
 
-def _plan(
-    listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, *, split_bytes: int, roll_bytes: int | None
-) -> list[Split]:
+def _plan(listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, split_bytes: int) -> list[Split]:
     facts = [
         source_file(listing, file, found, count_groups=not goal.is_file and file.size > split_bytes)
         for file, (found, _) in zip(listing.files, formats, strict=True)
@@ -194,4 +193,4 @@ def _plan(
     if goal.is_file:  # It is not cut, because its row groups were not counted.
         name = goal.location.name
         names = [name[: -len(goal.suffix)] if name.lower().endswith(goal.suffix) else name]
-    return plan_convert(facts, names, split_bytes=split_bytes, roll_bytes=None if goal.is_file else roll_bytes)
+    return plan_convert(facts, names, split_bytes=split_bytes)

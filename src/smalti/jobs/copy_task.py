@@ -42,6 +42,8 @@ class CopySettings:
     ----------
     filesystem : pyarrow.fs.FileSystem
         Where the sources are.
+    roll_bytes : int, optional
+        A new file of an output begins when one has about this many bytes.
     sort_by : tuple of (str, str)
         Column and order of each sort key.
     keeps_statistics : bool
@@ -59,6 +61,7 @@ class CopySettings:
     target: Target
     options: WriterOptions
     request: ReadRequest
+    roll_bytes: int | None = None
     sort_by: tuple[tuple[str, str], ...] = ()
     keeps_statistics: bool = False
     skip_errors: bool = False
@@ -105,7 +108,7 @@ def _write_output(
         writer = _OutputWriter(settings, output, directory)
         try:
             with contextlib.closing(_OutputReader(settings, output.pieces, lost)) as reader:
-                copy = reader.row_groups(output.roll_bytes)
+                copy = reader.row_groups()
                 if copy is None:
                     writer.write_all(reader, report)
                 else:
@@ -214,12 +217,12 @@ class _OutputReader:
         except MosaicError as error:
             raise _PieceError(piece, error) from None
 
-    def row_groups(self, roll_bytes: int | None) -> RowGroupCopy | None:
+    def row_groups(self) -> RowGroupCopy | None:
         """The row groups, if they can be copied; None if batches must be read."""
         if self._groups is None:
             return None
         sizes = [group.num_bytes for group in self._groups]
-        plan = plan_row_groups(sizes, merges=self._settings.merges, roll_bytes=roll_bytes)
+        plan = plan_row_groups(sizes, merges=self._settings.merges, roll_bytes=self._settings.roll_bytes)
         if copied_share(sizes, plan) < 0.5:
             return None  # So little is copied that the layout of the old files is not worth keeping.
         files = [[[self._groups[index] for index in run] for run in runs] for runs in plan]
@@ -273,7 +276,7 @@ class _OutputWriter:
         self._files: list[StagedFile] = []
 
     def write_all(self, reader: _OutputReader, report: Report) -> None:
-        batches, sort_by = reader.batches(), self._settings.sort_by
+        batches, sort_by, roll_bytes = reader.batches(), self._settings.sort_by, self._settings.roll_bytes
         if sort_by:
             check_sort_keys(reader.schema, sort_by)
             batches = sorted_batches(reader.batches, reader.schema, sort_by)
@@ -285,7 +288,7 @@ class _OutputWriter:
                 self._writer.write(batch)
             self._rows += batch.num_rows
             report(batch.num_rows, num_bytes)
-            if self._output.roll_bytes is not None and self._writer.estimated_size >= self._output.roll_bytes:
+            if roll_bytes is not None and self._writer.estimated_size >= roll_bytes:
                 self._end()
         self._end()
 

@@ -56,14 +56,13 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Output:
-    """Pieces, in order, that become `stem` with the suffix of the target; a new file begins at `roll_bytes`.
+    """Pieces, in order, that become `stem` with the suffix of the target.
 
     Outputs of the same `name` are files of one source, or of one directory, and have stems with numbers.
     """
 
     pieces: tuple[Piece, ...]
     stem: str
-    roll_bytes: int | None = None
     name: str = ""
 
     @property
@@ -100,20 +99,14 @@ def stems(files: Sequence[SourceFile], suffixes: Sequence[str]) -> list[str]:
     return [stem if seen[stem] == 1 else file.relative for stem, file in zip(short, files, strict=True)]
 
 
-def plan_convert(
-    files: Sequence[SourceFile],
-    names: Sequence[str],
-    *,
-    split_bytes: int = SPLIT_BYTES,
-    roll_bytes: int | None = None,
-) -> list[Split]:
+def plan_convert(files: Sequence[SourceFile], names: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[Split]:
     """Every file becomes a file, but large ones are cut at row groups if they have any; small ones share a task."""
     outputs: list[Output] = []
     for file, stem in zip(files, names, strict=True):
         pieces = file.pieces(split_bytes)
         for number, piece in enumerate(pieces):
             numbered = stem if len(pieces) == 1 else f"{stem}-{number:05d}"
-            outputs.append(Output((piece,), numbered, roll_bytes, stem))
+            outputs.append(Output((piece,), numbered, stem))
     groups = pack([output.num_bytes for output in outputs], split_bytes)
     return [Split(index, tuple(outputs[i] for i in group)) for index, group in enumerate(groups)]
 
@@ -140,7 +133,7 @@ def plan_compact(
                 continue
             pieces = tuple(file.whole for file in group)
             name = f"{directory}/part" if directory else "part"
-            outputs.append(Output(pieces, f"{name}-{number:05d}", target_bytes, name))
+            outputs.append(Output(pieces, f"{name}-{number:05d}", name))
             read += group
             number += 1
     return [Split(index, (output,)) for index, output in enumerate(outputs)], read
