@@ -4,9 +4,9 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
 /**
- * Stands for one row of a batch in columns, on its way to a writer that takes the whole batch.
+ * Stands for one of many rows of a batch in columns, on its way to a writer that takes all of them at once.
  *
- * Spark hands rows to a writer one by one, and counts them. All rows of a batch are the same object: the writer takes the
+ * Spark hands rows to a writer one by one, and counts them. All these rows are the same object: the writer takes the
  * columns when it gets the object for the first time, and does nothing for the others.
  */
 final class BatchRow extends GenericInternalRow {
@@ -30,8 +30,8 @@ final class BatchRow extends GenericInternalRow {
     this.count = count;
   }
 
-  /** Where a column has the value of one of the rows that are written. */
-  int place(int column, int number) {
+  /** The row of a column that has the value of one of the rows that are written. */
+  int row(int column, int number) {
     return isComputed[column] ? number : selected == null ? first + number : selected[first + number];
   }
 
@@ -43,10 +43,10 @@ final class BatchRow extends GenericInternalRow {
     return next - number;
   }
 
-  /** Whether the batch is still to be written. True once. */
+  /** Whether the rows are still to be written. True once. */
   boolean take() {
-    boolean first = !taken;
+    boolean isNew = !taken;
     taken = true;
-    return first;
+    return isNew;
   }
 }

@@ -135,7 +135,7 @@ final class RowsToArrow {
       for (int column = 0; column < vectors.length; column++) {
         for (int number = start, run; number < end; number += run) {
           run = batch.run(column, number, end);
-          copyRun(batch.columns[column], batch.place(column, number), run, column, rows + number - start);
+          copyRun(batch.columns[column], batch.row(column, number), run, column, rows + number - start);
         }
         if (writers[column] != null) nested += writers[column].getSizeInBytes();
       }
