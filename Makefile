@@ -145,9 +145,8 @@ test-long: $(PAIMON)/.installed $(VENV)/reference-0.1.0 browser
 # pypaimon allows no newer pyarrow than 19, so its tests have an environment of their own.
 test-paimon: $(PAIMON)/.installed
 	@echo ">> pytest, with pypaimon"
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(WORKERS) --dist loadgroup tests/paimon tests/compat/test_paimon.py \
-		tests/table/test_paimon_layout.py
-	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) tests/docs/test_blocks.py tests/docs/test_doctests.py -k paimon
+	@PYTHONPATH=$(CURDIR)/src $(PAIMON)/bin/python -m pytest -q -n $(JOBS) --dist loadgroup -k paimon tests/paimon \
+		tests/compat/test_paimon.py tests/table/test_paimon_layout.py tests/docs/test_blocks.py tests/docs/test_doctests.py
 
 # PyTorch's package has gigabytes for graphics cards, so the frameworks have an environment of their own.
 $(LOADERS)/.installed: $(VENV)/.installed

@@ -32,10 +32,10 @@ LOCAL = {
 REMOTE = {
     "write": (2, ["refused", "cut"]),
     "read": (1, ["error", "half an answer"]),
-    "convert": (23, ["error", "lost answer", "half an answer"]),
-    "compact": (29, ["cut", "lost answer"]),
-    "delete": (31, ["error", "lost answer"]),
-    "merge": (37, ["cut", "lost answer"]),
+    "convert": (41, ["error", "lost answer", "half an answer"]),
+    "compact": (53, ["cut", "lost answer"]),
+    "delete": (59, ["error", "lost answer"]),
+    "merge": (71, ["cut", "lost answer"]),
 }
 
 

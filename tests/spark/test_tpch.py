@@ -1,4 +1,4 @@
-"""TPC-H on a small scale: queries give the rows that they give with Parquet, all 22 in the long form."""
+"""TPC-H on a small scale: queries give the rows that they give with Parquet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from benchmarks.spark import tpch
 
-from tests.support.long import LONG
+from tests.support.long import long_only
 
 SCALE = 0.01
-#: A correlated subquery over five tables, NOT IN, EXISTS beside NOT EXISTS.
-SHORT = ("Q2", "Q16", "Q21")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,8 @@ def test_there_are_22_queries() -> None:
     assert list(tpch.queries()) == [f"Q{number}" for number in range(1, 23)]
 
 
-@pytest.mark.parametrize("name", tpch.queries() if LONG else SHORT)
+@long_only  # test_reuse.py has joins, subqueries and grouping sets over small tables.
+@pytest.mark.parametrize("name", tpch.queries())
 def test_rows_are_those_of_parquet(sessions: dict[str, Any], name: str) -> None:
     query = tpch.queries()[name]
     rows = {format_: tpch.ask(session, query)[1] for format_, session in sessions.items()}
