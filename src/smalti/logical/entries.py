@@ -48,7 +48,7 @@ class Entries:
             return None
         import pyarrow.compute as pc
 
-        from smalti.logical.arrays import to_stored  # see there why not at the top
+        from smalti.logical.arrays import to_stored  # slow to import: see its docstring
 
         try:
             every = pa.concat_arrays(self._ordered).unique().drop_null()

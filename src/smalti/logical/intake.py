@@ -97,7 +97,7 @@ class Intake:
         return range(self.starts[index], [*self.starts[index + 1 : index + 2], len(self.schema)][0])
 
     def _convert(self, batch: pa.RecordBatch, indices: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-        from smalti.logical.arrays import shred, to_stored  # see there why not at the top
+        from smalti.logical.arrays import shred, to_stored  # slow to import: see its docstring
 
         arrays: list[pa.Array] = []
         for index, array in zip(indices, batch.columns, strict=True):

@@ -87,7 +87,7 @@ def stored_columns(
 
 
 def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str, pa.Schema]]:
-    """Schemas with every name spelled as where it comes first, so that columns that differ in case are one.
+    """Schemas in which every name is spelled as in the first schema that has it, so that case makes no second column.
 
     Files that share a schema share the object, which is looked at once.
     """

@@ -1,7 +1,8 @@
 """Filters that Spark offers, as trees that partition values and statistics decide.
 
 Nothing here decides about rows. Spark applies every filter again, so the only rule is never to drop what Spark would
-keep: a filter that means something else to Arrow, or is about values that Spark does not see as stored, is left out.
+keep. A filter is left out if it means something else to Arrow, or if Spark sees other values than the stored ones, such
+as microseconds for nanoseconds.
 """
 
 from __future__ import annotations
@@ -170,8 +171,8 @@ def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree |
     if name == "EqualNullSafe":
         return And((Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column))))
     if name == "In":
-        # A list with nulls says null, not false, of values it does not have. Taken as false, they are dropped
-        # all the same, and `not` keeps them where Spark does not.
+        # `x in (1, null)` is null, not false, for other values of x. Without the null it is false, and drops the same
+        # rows. Below a `not` it keeps rows that Spark drops, which Spark does afterwards.
         given = _values([item for item in value if item is not None], type_)
         # To Spark 0.0 and -0.0 are equal, and to Arrow's "is in" they are not.
         has_zero = pt.is_floating(type_) and 0 in value

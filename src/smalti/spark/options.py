@@ -108,8 +108,8 @@ def _option(kind: Kind, default: T) -> T:
     return field(default=default, metadata={"kind": kind})
 
 
-class _Discreet:
-    """Options that show no secrets: those of a storage by their names only, and URIs without their secret parts."""
+class _WithoutSecrets:
+    """Options whose `repr` shows no secrets: only the names of storage options, and URIs without their secret parts."""
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -117,7 +117,7 @@ class _Discreet:
 
 
 @dataclass(frozen=True, repr=False)
-class ReadOptions(_Discreet):
+class ReadOptions(_WithoutSecrets):
     """How a table is read. docs/spark.md says what each option does."""
 
     paths: tuple[str, ...] = _option(_NAMES, ())
@@ -154,7 +154,7 @@ class ReadOptions(_Discreet):
 
 
 @dataclass(frozen=True, repr=False)
-class WriteOptions(_Discreet):
+class WriteOptions(_WithoutSecrets):
     """How a table is written. docs/spark.md says what each option does."""
 
     path: str

@@ -87,7 +87,7 @@ class SnapshotTable:
 
     @property
     def num_row_groups(self) -> None:
-        """Not known without opening files."""
+        """None, because it is not known without opening files."""
 
     def by_row_group(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         return pieces
@@ -97,7 +97,7 @@ class SnapshotTable:
         return {"files": len(pieces), "bytes": sum(piece.num_bytes for piece in pieces)}
 
     def aggregate(self, schema: pa.Schema, functions: Sequence[Sequence[str]], groups: Sequence[str] = ()) -> None:
-        """Nothing: rows of a Paimon table may replace each other, so they are read."""
+        """None: rows of a Paimon table may replace each other, so they have to be read."""
 
     def decides(self, schema: pa.Schema, filters: Sequence[Any]) -> list[bool]:  # noqa: ARG002
         """None: Spark applies all filters again."""
@@ -118,7 +118,7 @@ class SnapshotTable:
     ) -> list[tuple[Piece, ...]]:
         """What each task reads. Partitions, buckets and files that cannot match are left out.
 
-        With a limit, splits after those that have so many rows are left out, if it is known how many they have.
+        With a limit, splits after those that have `limit` rows are left out, if it is known how many they have.
         """
         for name in schema.names:
             if name not in self.table.table.field_dict:

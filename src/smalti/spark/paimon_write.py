@@ -37,7 +37,7 @@ class PaimonWrite:
         self._schema, self._job = stored_schema(rows), Job(replaced, dynamic)
         if streams:
             raise UnsupportedFeatureError(
-                "streams are not written to Paimon tables, because a batch that is repeated would be there twice",
+                "streams are not written to Paimon tables, because a batch that Spark repeats would be written twice",
                 path=path,
             )
         if overwrite and None in partition.values():

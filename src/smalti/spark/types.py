@@ -82,7 +82,7 @@ def spark_type(type_: Any) -> st.DataType:
 def plain_type(type_: Any) -> Any:
     """A type that Spark has no name for as the one that it is stored as; nested types and durations as they are.
 
-    Of dictionaries and runs the values count: what is stored has no units.
+    Dictionaries and runs become the type of their values, because the stored type has lost the unit of durations.
     """
     if isinstance(type_, pa.BaseExtensionType):
         return plain_type(type_.storage_type)
@@ -174,7 +174,7 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """What Spark's worker expects batches of a schema to look like."""
+    """The Arrow schema of the batches that Java and Python send each other for a schema of Spark's."""
     return pa.schema(_each(schema.fields, lambda f: pa.field(f.name, arrow_type(f.dataType), f.nullable)))
 
 
@@ -323,7 +323,12 @@ def convert_array(array: Any, target: Any) -> pa.Array:
     if array.type == target:
         same: pa.Array = array
         return same
-    from smalti.logical.arrays import from_stored, rebuild, rebuild_struct, to_stored  # see there why not at the top
+    from smalti.logical.arrays import (
+        from_stored,
+        rebuild,
+        rebuild_struct,
+        to_stored,
+    )  # slow to import: see its docstring
 
     plain = plain_type(array.type)
     array = array.storage if isinstance(array.type, pa.BaseExtensionType) else array

@@ -28,7 +28,7 @@ _BOUNDED = (pt.is_integer, pt.is_string, pt.is_date, pt.is_timestamp, pt.is_bool
 
 
 def sorted_columns(facts: Sequence[FileFacts]) -> set[str]:
-    """The columns whose bounds overlap in none of several row groups, so that most values are in one of them only."""
+    """The columns whose bounds do not overlap in any two of several row groups, so that a value is in few of them."""
     groups = [group for known in facts for group in known.statistics]
     names = set.intersection(*(set(group) for group in groups)) if len(groups) > 1 else set()
     return {name for name in names if _are_apart([(group[name].min, group[name].max) for group in groups])}
@@ -72,8 +72,8 @@ def aggregate(
     """The values of `["count"]`, `["count", column]`, `["min", column]` and `["max", column]`.
 
     There is one row, or one for each combination of values of the partition columns `groups` that has rows, with these
-    values first. None if the index does not tell one of the functions. Floating-point columns have bounds that do not
-    know of NaN.
+    values first. None if the index does not answer one of the functions. It does not answer least and greatest values
+    of floating-point columns, because bounds leave NaN out.
     """
     if any(file.path not in facts for file in files):
         return None
@@ -129,10 +129,10 @@ def _aggregate(
 def column_statistics(
     files: Sequence[FoundFile], facts: Mapping[str, FileFacts], schema: pa.Schema
 ) -> dict[str, dict[str, object]]:
-    """Nulls, bounds and an estimate of how many values are distinct, for the columns of which the index tells all.
+    """Nulls, bounds and an estimate of how many values are distinct, for columns of which the index has all.
 
-    The optimizer makes use of them only together. Whole numbers and days are taken to be spread evenly between their
-    bounds; what a partition column has is known.
+    The optimizer uses them only together. Whole numbers and days are assumed to be spread evenly between their bounds;
+    the values of a partition column are counted.
     """
     found = {}
     for field in schema:
@@ -152,7 +152,7 @@ def column_statistics(
 
 
 def to_json(value: Any) -> object:
-    """A value as JSON has it, or as a text that Spark reads: of days and moments, decimals, NaN and infinities."""
+    """A value as JSON has it. Days, moments, decimals, NaN and infinities become texts that Spark's casts read."""
     if isinstance(value, dt.date):  # or a moment
         return value.isoformat()
     is_text = isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value))

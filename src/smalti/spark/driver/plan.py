@@ -82,7 +82,8 @@ class Table:
         infer = infer_partition_type if self.options.infer_partition_types else lambda _: pa.string()
         self._snapshot = Snapshot(self._filesystem, files, partition_schema(files, infer))
         self._skipped: set[str] = set()  # files that cannot be read, if options allow that
-        self._values_of_a_file: int | None = None
+        #: How many statistics the first file has whose index was read.
+        self._statistics_per_file: int | None = None
         self._has_derived_schema = False
 
     @property
@@ -185,7 +186,7 @@ class Table:
         self._snapshot = replace(self._snapshot, files=list(compress(self.files, matching)))
 
     def _split_bytes(self, files: Sequence[FoundFile]) -> int:
-        """How much a task reads at most: less than asked for where that would leave cores idle."""
+        """How many bytes a task reads at most: less than the options say where that would leave cores idle."""
         cost = self.options.open_cost_bytes
         total = sum(file.size + cost for file in files)
         return min(self.options.max_partition_bytes, max(cost, total // self.options.min_partitions))
@@ -216,12 +217,12 @@ class Table:
     def _note_facts(self, opened: MosaicFile, file: FoundFile) -> None:
         """Remember what the index of a file tells, without statistics if those of all files would be too many.
 
-        Making them takes far longer than opening a file, so the first one stands for all.
+        Making statistics takes far longer than opening a file, so all files are taken to have as many as the first one.
         """
-        is_little = (self._values_of_a_file or 0) * len(self.files) <= _MAX_STATISTICS
+        is_little = (self._statistics_per_file or 0) * len(self.files) <= _MAX_STATISTICS
         facts = FileFacts.of(opened, self.partitions().names, has_statistics=is_little)
-        if self._values_of_a_file is None:
-            self._values_of_a_file = facts.num_values
+        if self._statistics_per_file is None:
+            self._statistics_per_file = facts.num_values
         self._snapshot.facts[file.path] = facts
 
     def filterable(self) -> set[str]:
@@ -317,9 +318,9 @@ _MAX_UNIONS = 4
 
 
 def _union(schemas: Sequence[tuple[str, pa.Schema]], partitions: pa.Schema, *, case_sensitive: bool) -> pa.Schema:
-    """The columns of files, then the partition columns: the same object for the same ones, as long as it is kept.
+    """The columns of files, then the partition columns. The same schemas give the same object, as long as it is cached.
 
-    Files with equal columns have the same schema object, so a table that is loaded again is known by few addresses.
+    Files with equal columns share one schema object, so the ids of few objects tell a table that is loaded again.
     """
     key = tuple(dict.fromkeys(id(schema) for _, schema in schemas)), partitions, case_sensitive
     known = _unions.get(key)

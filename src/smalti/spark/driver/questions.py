@@ -34,7 +34,7 @@ from smalti.spark.types import arrow_schema, spark_schema
 if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
 
-    AnyTable = Table | SnapshotTable
+    OpenedTable = Table | SnapshotTable
 
 #: Facts for Java, and byte strings.
 Answer = tuple[dict[str, Any], Sequence[bytes]]
@@ -45,7 +45,7 @@ _MAX_OPENED = 64
 #: This process keeps at most this many tables. A table takes about a kilobyte for each file, and what statistics
 #: take; see `plan`.
 _MAX_TABLES = 4
-_tables: dict[str, AnyTable] = {}
+_tables: dict[str, OpenedTable] = {}
 #: Schemas by their addresses, as text. The schema is kept beside it, so that no other one gets its address.
 _schemas: dict[int, tuple[pa.Schema, str]] = {}
 
@@ -62,7 +62,7 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
     options = parse_read_options(question["options"], question.get("session", {}))
     is_given = question.get("given", False)
     table = find_table(options, may_be_empty=is_given, may_be_missing=options.of_catalog)
-    schema = None if is_given else _written(table.schema())
+    schema = None if is_given else _schema_text(table.schema())
     table.learn_facts(most=_MAX_OPENED)
     partitions = table.partitions().names
     name = uuid.uuid4().hex
@@ -82,7 +82,7 @@ def open_table(question: Question, _: Sequence[bytes]) -> Answer:
 def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     """Share the files of a table out among tasks. The bytes are what they have in common, and what each reads."""
     table = _narrowed(question, parts)
-    schema = _arrow(question["schema"])
+    schema = _parse_arrow_schema(question["schema"])
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
@@ -100,19 +100,19 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
 def aggregate(question: Question, parts: Sequence[bytes]) -> Answer:
     """Answer `count`, `min` and `max` from the index of the files, if they tell."""
     table = _narrowed(question, parts)
-    schema = _arrow(question["schema"])
+    schema = _parse_arrow_schema(question["schema"])
     return {"rows": table.aggregate(schema, question["functions"], question["groups"])}, ()
 
 
 def decide(question: Question, parts: Sequence[bytes]) -> Answer:
     """Which filters of a query the partitions decide for all rows."""
     table, filters = _table(question, parts), parse_filters(question["filters"])
-    return {"decided": table.decides(_arrow(question["schema"]), filters)}, ()
+    return {"decided": table.decides(_parse_arrow_schema(question["schema"]), filters)}, ()
 
 
 def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
     """The partitions that have rows, as lists of values."""
-    return {"values": _table(question, parts).partition_values(_arrow(question["schema"]))}, ()
+    return {"values": _table(question, parts).partition_values(_parse_arrow_schema(question["schema"]))}, ()
 
 
 # --- streams: offsets are texts to Java, as Spark keeps them --------------------------------------------------------
@@ -137,7 +137,7 @@ def _text(offset: Offset) -> str:
 def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
     options = parse_read_options(question["options"], question.get("session", {}))
-    schema = _arrow(question["schema"])
+    schema = _parse_arrow_schema(question["schema"])
     splits = find_stream(options).splits(schema, json.loads(question["start"]), json.loads(question["end"]))
     return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
 
@@ -152,7 +152,7 @@ def begin(question: Question, _: Sequence[bytes]) -> Answer:
     mode is for new tables and there is something already.
     """
     options = parse_write_options(question["options"], question.get("session", {}))
-    mode, rows = question["mode"], _schema(question["schema"])
+    mode, rows = question["mode"], _parse_schema(question["schema"])
     if mode in ("error", "ignore") and options.root.exists():
         return {"exists": True}, ()
     write = begin_write(options, rows, mode, question.get("partition"), streams=question["streams"])
@@ -175,7 +175,7 @@ def abort(_: Question, parts: Sequence[bytes]) -> Answer:
 def truncate(question: Question, _: Sequence[bytes]) -> Answer:
     """Remove all rows of a table, or those of a partition."""
     options = parse_write_options(question["options"], question.get("session", {}))
-    begin_write(options, _schema(question["schema"]), "overwrite", question.get("partition")).commit([])
+    begin_write(options, _parse_schema(question["schema"]), "overwrite", question.get("partition")).commit([])
     return {}, ()
 
 
@@ -202,7 +202,7 @@ def answer(question: Question, parts: Sequence[bytes]) -> Answer:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _table(question: Question, parts: Sequence[bytes]) -> AnyTable:
+def _table(question: Question, parts: Sequence[bytes]) -> OpenedTable:
     """The table of a question, which this process has kept or Java has sent.
 
     It is a copy, because a plan may leave out files that another plan reads; what is known of files is shared.
@@ -215,22 +215,22 @@ def _table(question: Question, parts: Sequence[bytes]) -> AnyTable:
     return copy.copy(_tables[name])
 
 
-def _keep(name: str, table: AnyTable) -> None:
+def _keep(name: str, table: OpenedTable) -> None:
     _tables[name] = table
     for oldest in list(_tables)[:-_MAX_TABLES]:
         del _tables[oldest]
 
 
-def _narrowed(question: Question, parts: Sequence[bytes]) -> AnyTable:
+def _narrowed(question: Question, parts: Sequence[bytes]) -> OpenedTable:
     """The table without the files that decided filters rule out: Spark does not apply these filters again."""
     table = _table(question, parts)
     if question["decided"]:
-        table.narrow(_arrow(question["partitions"]), parse_filters(question["decided"]))
+        table.narrow(_parse_arrow_schema(question["partitions"]), parse_filters(question["decided"]))
     return table
 
 
-def _written(schema: pa.Schema) -> str:
-    """A schema as Spark writes it. pyspark takes 0.1 s for 10,000 columns, so those that were written last are kept.
+def _schema_text(schema: pa.Schema) -> str:
+    """A schema as Spark's JSON. pyspark takes 0.1 s for 10,000 columns, so the texts that were made last are kept.
 
     Tables with the same columns have the same object; see `smalti.spark.driver.plan`.
     """
@@ -243,9 +243,9 @@ def _written(schema: pa.Schema) -> str:
     return known[1]
 
 
-def _schema(written: str) -> StructType:
-    return StructType.fromJson(json.loads(written))
+def _parse_schema(text: str) -> StructType:
+    return StructType.fromJson(json.loads(text))
 
 
-def _arrow(written: str) -> pa.Schema:
-    return arrow_schema(_schema(written))
+def _parse_arrow_schema(text: str) -> pa.Schema:
+    return arrow_schema(_parse_schema(text))

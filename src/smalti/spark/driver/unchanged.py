@@ -1,7 +1,7 @@
 """Whether files are still those that were listed when a DataFrame was loaded, for queries that do not open them.
 
-Aggregates that the index answers, and filters that rule out files, open no file. Tasks check the files that they read;
-without this check, a query after an overwrite would have its answer from two tables at once.
+Aggregates that the index answers, and filters that rule out files, open no file. Tasks check the files that they read.
+Without this check, a query after an overwrite would mix what the table was with what it is now.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ from smalti.table.writing import check_fits, check_partitioned_alike, commit_sta
 if TYPE_CHECKING:
     from smalti.spark.paimon_write import PaimonWrite
 
-#: How rows come to a table. "error" and "ignore" are for tables that must be new: what happens if another job has made
-#: the table meanwhile.
+#: How rows come to a table. "error" and "ignore" need a table without files. If another job has written to the table
+#: meanwhile, "error" raises, and "ignore" leaves the rows out.
 SaveMode = Literal["append", "overwrite", "error", "ignore"]
 #: The partition that is replaced, by the values of its columns as text.
 Partition = Mapping[str, str | None]
@@ -67,7 +67,7 @@ def begin_write(
 class DirectoryWrite:
     """One `df.write...save()` to a plain directory.
 
-    It travels, pickled, from the question `begin` to the question `commit` or `abort`; its `plan` travels to the tasks.
+    Java keeps it, pickled, from the question `begin` to `commit` or `abort`, and sends its `plan` to the tasks.
     By the columns of `order`, the rows of a task are sorted before they are written.
     """
 
@@ -154,7 +154,7 @@ class StreamWrite(DirectoryWrite):
         commit_staged(change, self.plan.job, staged_files(messages), query_name(self._options), batch)
 
     def abort(self, messages: Sequence[bytes]) -> None:
-        """Only what these tasks have staged: the job has other batches, too."""
+        """Remove only what these tasks have staged, because other batches are staged under the same job."""
         attempts = set(map(attempt_directory, staged_files(messages)))
         CommitLog(self.plan.root).discard(attempts, unless_pending=True)
 

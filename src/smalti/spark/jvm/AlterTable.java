@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class AlterTable {
   private AlterTable() {}
 
-  /** What becomes of a part of a plan. */
+  /** The node that takes the place of a node of a plan: the node itself if it changes no Mosaic table. */
   static Object change(Object node) {
     boolean alters = (node instanceof AlterTableCommand || node instanceof RecoverPartitions || node instanceof RepairTable)
         && ((LogicalPlan) node).resolved() && ((UnaryCommand) node).child() instanceof ResolvedTable
@@ -87,9 +87,9 @@ final class AlterTable {
   /** A column with a position. What else a column has differs among versions of Spark. */
   private static Object placed(Product column, TableChange.ColumnPosition position) {
     Object[] parts = new Object[column.productArity()];
-    for (int place = 0; place < parts.length; place++)
-      parts[place] = "position".equals(column.productElementName(place))
-          ? Option.apply(new ResolvedFieldPosition(position)) : column.productElement(place);
+    for (int index = 0; index < parts.length; index++)
+      parts[index] = "position".equals(column.productElementName(index))
+          ? Option.apply(new ResolvedFieldPosition(position)) : column.productElement(index);
     try {
       return column.getClass().getConstructors()[0].newInstance(parts);
     } catch (Exception error) {

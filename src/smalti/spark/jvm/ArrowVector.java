@@ -130,7 +130,7 @@ final class ArrowVector extends ColumnVector {
     throw new UnsupportedOperationException(dataType().simpleString());
   }
 
-  public ColumnVector getChild(int place) {
+  public ColumnVector getChild(int index) {
     throw new UnsupportedOperationException(dataType().simpleString());
   }
 }

@@ -94,8 +94,8 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
     return 3;
   }
 
-  public Object productElement(int place) {
-    return place == 0 ? child : place == 1 ? columns : conditions;
+  public Object productElement(int index) {
+    return index == 0 ? child : index == 1 ? columns : conditions;
   }
 
   public boolean canEqual(Object other) {
@@ -110,30 +110,30 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
     return CollectionConverters.asScala(values).toList();
   }
 
-  /** From the batches of a task to rows that stand for them. Travels to the tasks. */
+  /** From the batches of a task to rows that stand for them. It is sent to the tasks. */
   static final class Convert extends AbstractFunction1 implements java.io.Serializable {
     private final Seq input;
     private final Seq conditions;
     private final Seq computed;
     /** The types of what is computed, under any names. */
     private final StructType schema;
-    /** For each column that is written: its place in the input, or -1 if it is computed. */
-    private final int[] places;
+    /** For each column that is written: its index in the input, or -1 if it is computed. */
+    private final int[] indices;
 
     Convert(Seq input, Seq columns, Seq conditions) {
       this.input = input;
       this.conditions = conditions;
-      Map<Object, Integer> placeOf = new HashMap<Object, Integer>();
-      int place = 0;
-      for (Object attribute : list(input)) placeOf.put(((Attribute) attribute).exprId(), Integer.valueOf(place++));
-      this.places = new int[columns.size()];
+      Map<Object, Integer> indexOf = new HashMap<Object, Integer>();
+      int index = 0;
+      for (Object attribute : list(input)) indexOf.put(((Attribute) attribute).exprId(), Integer.valueOf(index++));
+      this.indices = new int[columns.size()];
       List<Object> expressions = new ArrayList<Object>();
       List<StructField> fields = new ArrayList<StructField>();
       int column = 0;
       for (Object named : list(columns)) {
         Expression expression = (Expression) (named instanceof Alias ? ((Alias) named).child() : named);
         boolean isPassed = expression instanceof Attribute;
-        places[column++] = isPassed ? ((Integer) placeOf.get(((Attribute) expression).exprId())).intValue() : -1;
+        indices[column++] = isPassed ? ((Integer) indexOf.get(((Attribute) expression).exprId())).intValue() : -1;
         if (isPassed) continue;
         expressions.add(expression);
         fields.add(DataTypes.createStructField("c" + column, expression.dataType(), true));
@@ -192,7 +192,7 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
         if (!batches.hasNext()) return false;
         batch = (ColumnarBatch) batches.next();
         given = new ColumnVector[batch.numCols()];
-        for (int place = 0; place < given.length; place++) given[place] = batch.column(place);
+        for (int index = 0; index < given.length; index++) given[index] = batch.column(index);
         row = new ColumnarBatchRow(given);
         selected = predicates.length == 0 ? null : new int[batch.numRows()];
         count = batch.numRows();
@@ -225,12 +225,12 @@ public final class BatchesExec extends SparkPlan implements ColumnarToRowTransit
           converter.convert(result, values);
           bytes += result.getSizeInBytes();
         }
-        ColumnVector[] columns = new ColumnVector[places.length];
-        boolean[] isComputed = new boolean[places.length];
+        ColumnVector[] columns = new ColumnVector[indices.length];
+        boolean[] isComputed = new boolean[indices.length];
         int next = 0;
         for (int column = 0; column < columns.length; column++) {
-          isComputed[column] = places[column] < 0;
-          columns[column] = isComputed[column] ? values[next++] : given[places[column]];
+          isComputed[column] = indices[column] < 0;
+          columns[column] = isComputed[column] ? values[next++] : given[indices[column]];
         }
         left = done - first;
         current = new BatchRow(columns, isComputed, selected, first, left);

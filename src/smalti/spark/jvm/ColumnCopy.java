@@ -23,28 +23,28 @@ final class ColumnCopy {
   private ColumnCopy() {}
 
   /**
-   * Copy rows that follow each other, from the row `row` of a column to the place `place` of a vector. The answer is how
+   * Copy rows that follow each other, from the row `row` of a column to the index `index` of a vector. The answer is how
    * many bytes strings and bytes have.
    */
-  static long copy(ColumnVector from, int row, int count, FieldVector vector, int place) {
+  static long copy(ColumnVector from, int row, int count, FieldVector vector, int index) {
     boolean isFixed = vector instanceof BaseFixedWidthVector;
     boolean hasNull = from.hasNull();
     // In the place of a null, a column may have anything, or refuse to say what it has.
     for (int first = 0, next; first < count; first = next + 1) {
       for (next = hasNull ? first : count; next < count && !from.isNullAt(row + next); ) next++;
-      if (isFixed) copyValues(from, row + first, next - first, (BaseFixedWidthVector) vector, place + first);
-      if (next < count) setBit(vector.getValidityBufferAddress(), place + next, false);
+      if (isFixed) copyValues(from, row + first, next - first, (BaseFixedWidthVector) vector, index + first);
+      if (next < count) setBit(vector.getValidityBufferAddress(), index + next, false);
     }
-    return isFixed ? 0L : copyBytes(from, row, count, (BaseVariableWidthVector) vector, place);
+    return isFixed ? 0L : copyBytes(from, row, count, (BaseVariableWidthVector) vector, index);
   }
 
   /** Values without nulls. */
-  private static void copyValues(ColumnVector from, int row, int count, BaseFixedWidthVector vector, int place) {
+  private static void copyValues(ColumnVector from, int row, int count, BaseFixedWidthVector vector, int index) {
     int width = vector.getTypeWidth();
-    long target = vector.getDataBufferAddress() + (long) width * place;
+    long target = vector.getDataBufferAddress() + (long) width * index;
     if (vector instanceof BitVector) {
       for (int number = 0; number < count; number++)
-        if (from.getBoolean(row + number)) setBit(vector.getDataBufferAddress(), place + number, true);
+        if (from.getBoolean(row + number)) setBit(vector.getDataBufferAddress(), index + number, true);
     } else if (vector instanceof DecimalVector) {
       DecimalType type = (DecimalType) from.dataType();
       for (int number = 0; number < count; number++) {
@@ -70,9 +70,9 @@ final class ColumnCopy {
   }
 
   /** Strings or bytes, which take up no memory where they are null. */
-  private static long copyBytes(ColumnVector from, int row, int count, BaseVariableWidthVector vector, int place) {
+  private static long copyBytes(ColumnVector from, int row, int count, BaseVariableWidthVector vector, int index) {
     boolean isText = from.dataType() instanceof StringType;
-    long offsets = vector.getOffsetBufferAddress() + 4L * place;
+    long offsets = vector.getOffsetBufferAddress() + 4L * index;
     int before = Platform.getInt(null, offsets);
     int end = before;
     if (from instanceof ArrowVector) {
@@ -105,8 +105,8 @@ final class ColumnCopy {
   }
 
   static void setBit(long bits, int number, boolean value) {
-    long place = bits + (number >> 3);
+    long address = bits + (number >> 3);
     int bit = 1 << (number & 7);
-    Platform.putByte(null, place, (byte) (value ? Platform.getByte(null, place) | bit : Platform.getByte(null, place) & ~bit));
+    Platform.putByte(null, address, (byte) (value ? Platform.getByte(null, address) | bit : Platform.getByte(null, address) & ~bit));
   }
 }

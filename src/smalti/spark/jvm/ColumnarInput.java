@@ -108,10 +108,10 @@ public final class ColumnarInput extends ColumnarRule {
       settings.setConfString("spark.sql.parquet.columnarReaderBatchSize", String.valueOf(Math.min(rows, parquet)));
       settings.setConfString("spark.sql.orc.columnarReaderBatchSize", String.valueOf(Math.min(rows, orc)));
       Object[] parts = new Object[scan.productArity()];
-      for (int place = 0; place < parts.length; place++) {
-        parts[place] = scan.productElement(place);
-        if (parts[place] == relation)
-          parts[place] = new HadoopFsRelation(relation.location(), relation.partitionSchema(), relation.dataSchema(),
+      for (int index = 0; index < parts.length; index++) {
+        parts[index] = scan.productElement(index);
+        if (parts[index] == relation)
+          parts[index] = new HadoopFsRelation(relation.location(), relation.partitionSchema(), relation.dataSchema(),
               relation.bucketSpec(), relation.fileFormat(), relation.options(), own);
       }
       return (SparkPlan) scan.makeCopy(parts);

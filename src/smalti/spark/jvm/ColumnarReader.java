@@ -69,8 +69,8 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
     // The vectors are filled anew for each batch, and their memory may be elsewhere.
     List<FieldVector> vectors = stream.getVectorSchemaRoot().getFieldVectors();
     ColumnVector[] columns = new ColumnVector[vectors.size()];
-    for (int place = 0; place < columns.length; place++)
-      columns[place] = ArrowVector.of((FieldVector) vectors.get(place), schema.fields()[place].dataType());
+    for (int index = 0; index < columns.length; index++)
+      columns[index] = ArrowVector.of((FieldVector) vectors.get(index), schema.fields()[index].dataType());
     batch = new ColumnarBatch(columns, stream.getVectorSchemaRoot().getRowCount());
     return true;
   }
@@ -104,7 +104,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
     InputPartition[] tasks = new InputPartition[parts.length - 1];
     Broadcast scan = bringScan && tasks.length > 0
         ? SparkContext.getOrCreate().broadcast(parts[0], ClassTag$.MODULE$.apply(byte[].class)) : null;
-    for (int place = 1; place < parts.length; place++) tasks[place - 1] = new Task(parts[place], scan);
+    for (int index = 1; index < parts.length; index++) tasks[index - 1] = new Task(parts[index], scan);
     return tasks;
   }
 
@@ -119,7 +119,7 @@ final class ColumnarReader implements PartitionReader<ColumnarBatch> {
     }
   }
 
-  /** Makes the readers of a scan, in the tasks. What to read travels pickled; only Python looks into it. */
+  /** Makes the readers of a scan, in the tasks. What to read is sent pickled; only Python looks into it. */
   static final class Factory implements PartitionReaderFactory {
     private final String python = Planner.python().pythonExec();
     private final scala.collection.immutable.Map environment = Worker.environment();

@@ -60,9 +60,9 @@ final class Filters {
     if (parts.productArity() == 0) return null; // always true, or always false
     List<Object> written = new ArrayList<Object>();
     written.add(filter.getClass().getSimpleName());
-    for (int place = 0; place < parts.productArity(); place++) {
-      Object part = parts.productElement(place);
-      boolean isColumn = place == 0 && part instanceof String;
+    for (int index = 0; index < parts.productArity(); index++) {
+      Object part = parts.productElement(index);
+      boolean isColumn = index == 0 && part instanceof String;
       Object one = part instanceof Filter ? write((Filter) part) : isColumn ? column((String) part) : value(part);
       if (one == null && part != null) return null;
       written.add(one);

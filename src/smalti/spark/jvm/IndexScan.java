@@ -27,12 +27,12 @@ import scala.Option;
 
 /** Aggregates that the index of the files has answered, in one row or one for each group of partitions, without a task. */
 public class IndexScan implements LocalScan, SupportsReportStatistics {
-  private final Snapshot files;
+  private final Snapshot snapshot;
   private final StructType schema;
   private final InternalRow[] rows;
 
-  private IndexScan(Snapshot files, StructType schema, InternalRow[] rows) {
-    this.files = files;
+  private IndexScan(Snapshot snapshot, StructType schema, InternalRow[] rows) {
+    this.snapshot = snapshot;
     this.schema = schema;
     this.rows = rows;
   }
@@ -41,7 +41,7 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
   static IndexScan of(MosaicScan scan, Aggregation aggregation) {
     List<Object> functions = new ArrayList<Object>();
     List<Object> groups = new ArrayList<Object>();
-    Set<String> named = scan.files.names("partitions");
+    Set<String> named = scan.snapshot.names("partitions");
     StructType schema = new StructType();
     for (Expression group : aggregation.groupByExpressions()) {
       StructField column = scan.column(group);
@@ -72,7 +72,7 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
     if (!answer.has("rows")) return null;
     List<InternalRow> rows = new ArrayList<InternalRow>();
     for (Object row : (List<Object>) answer.get("rows")) rows.add(row(row, schema));
-    return new IndexScan(scan.files, schema, (InternalRow[]) rows.toArray(new InternalRow[0]));
+    return new IndexScan(scan.snapshot, schema, (InternalRow[]) rows.toArray(new InternalRow[0]));
   }
 
   /** Whether texts have another order, or others are equal, than by their bytes, which is all that the index knows. */
@@ -83,7 +83,7 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
   /** A list of JSON values as a row of Spark's. */
   static GenericInternalRow row(Object given, StructType schema) {
     Object[] values = ((List<Object>) given).toArray();
-    for (int place = 0; place < values.length; place++) values[place] = value(values[place], schema.fields()[place].dataType());
+    for (int index = 0; index < values.length; index++) values[index] = value(values[index], schema.fields()[index].dataType());
     return new GenericInternalRow(values);
   }
 
@@ -106,6 +106,6 @@ public class IndexScan implements LocalScan, SupportsReportStatistics {
   }
 
   public String description() {
-    return files.name() + " " + String.join(", ", schema.fieldNames()) + " from the index";
+    return snapshot.name() + " " + String.join(", ", schema.fieldNames()) + " from the index";
   }
 }

@@ -33,8 +33,9 @@ import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /**
- * What SQL allows for Spark's file formats only: SELECT .. FROM mosaic.`path`, INSERT OVERWRITE DIRECTORY, CREATE TABLE ..
- * LIKE, comments of tables, and ALTER TABLE as it is for them. And writes from batches in columns, see ColumnarInput.
+ * Statements that SQL allows for Spark's file formats only: SELECT .. FROM mosaic.`path`, INSERT OVERWRITE DIRECTORY,
+ * CREATE TABLE .. LIKE, comments of tables, and ALTER TABLE as it is for these formats. And writes from batches in
+ * columns, see ColumnarInput.
  *
  * Spark refuses names of other formats in the step that resolves names, so one rule comes before it, in the place of
  * rules for hints. Spark finds this class when a session is made, by META-INF/services.
@@ -78,7 +79,7 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
       this.session = session;
     }
 
-    /** What becomes of a part. */
+    /** The node that takes the place of a node. */
     abstract Object change(Object node);
   }
 

@@ -59,7 +59,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   static final int ROW_BYTES = 8;
   /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
   private static final int MOST_SORTED = 10000;
-  final Snapshot files;
+  final Snapshot snapshot;
   private final StructType full;
   StructType required;
   private Filter[] filters = new Filter[0];
@@ -70,23 +70,24 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   /** The aggregates that `answered` is about. */
   private String aggregated;
   private final ThreadLocal<Filter[]> runtime = new ThreadLocal<Filter[]>();
+  /** The plan without filters that come at run time. */
   private Planner.Answer whole;
   /** The plan that was made last, which is shown. */
   private volatile Planner.Answer latest;
   private boolean streaming;
 
-  MosaicScan(Snapshot files, StructType schema) {
-    this.files = files;
+  MosaicScan(Snapshot snapshot, StructType schema) {
+    this.snapshot = snapshot;
     this.full = schema;
     this.required = schema;
   }
 
   // --- what is asked for -------------------------------------------------------------------------------------------
 
-  /** Spark applies the filters again that this returns: all but those that partitions decide for whole files. */
+  /** Returns the filters that Spark applies again: all but those that partitions decide for whole files. */
   public Filter[] pushFilters(Filter[] offered) {
     filters = offered;
-    Set<String> partitions = files.names("partitions");
+    Set<String> partitions = snapshot.names("partitions");
     List<Filter> candidates = new ArrayList<Filter>();
     List<Object> written = new ArrayList<Object>();
     for (Filter filter : offered) {
@@ -97,17 +98,17 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     }
     if (candidates.isEmpty()) return offered;
     Map<String, Object> details = Planner.details("schema", columns(partitions).json(), "filters", written);
-    List<Object> answers = (List<Object>) files.ask("decide", details).get("decided");
+    List<Object> answers = (List<Object>) snapshot.ask("decide", details).get("decided");
     List<Filter> certain = new ArrayList<Filter>();
-    for (int place = 0; place < answers.size(); place++)
-      if (Boolean.TRUE.equals(answers.get(place))) certain.add(candidates.get(place));
+    for (int index = 0; index < answers.size(); index++)
+      if (Boolean.TRUE.equals(answers.get(index))) certain.add(candidates.get(index));
     List<Filter> others = new ArrayList<Filter>(Arrays.asList(offered));
     others.removeAll(certain);
     decided = (Filter[]) certain.toArray(new Filter[0]);
     return (Filter[]) others.toArray(new Filter[0]);
   }
 
-  /** Those that files and row groups are chosen by, which Spark shows. */
+  /** The filters by which files and row groups are chosen; Spark shows them in its plan. */
   public Filter[] pushedFilters() {
     return filters;
   }
@@ -192,7 +193,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     for (Filter filter : decided) names.addAll(Arrays.asList(filter.references()));
     details.put("decided", Filters.write(decided));
     details.put("partitions", columns(names).json());
-    return files.ask(question, details);
+    return snapshot.ask(question, details);
   }
 
   /** What is read, and by how many tasks, without filters that come at run time. */
@@ -223,7 +224,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new MosaicStream(files.given.asCaseSensitiveMap(), required);
+    return new MosaicStream(snapshot.given.asCaseSensitiveMap(), required);
   }
 
   public Statistics estimateStatistics() {
@@ -247,16 +248,16 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   /** The row groups that no task was given. */
   public CustomTaskMetric[] reportDriverMetrics() {
     if (!knowsGroups()) return new CustomTaskMetric[0];
-    return new CustomTaskMetric[] {new SumMetric("skipped", "", files.facts().number("groups") - latest.number("groups"))};
+    return new CustomTaskMetric[] {new SumMetric("skipped", "", snapshot.facts().number("groups") - latest.number("groups"))};
   }
 
   private boolean knowsGroups() {
-    return latest != null && latest.has("groups") && files.facts().has("groups");
+    return latest != null && latest.has("groups") && snapshot.facts().has("groups");
   }
 
   /** Columns whose values, once a join knows them, rule out files. */
   public NamedReference[] filterAttributes() {
-    Set<String> filterable = files.names("filterable");
+    Set<String> filterable = snapshot.names("filterable");
     List<NamedReference> found = new ArrayList<NamedReference>();
     for (String name : required.fieldNames())
       if (filterable.contains(name)) found.add(reference(name));
@@ -281,13 +282,13 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   /** What explain() shows. */
   private Map<String, String> shown() {
     Map<String, String> shown = new TreeMap<String, String>();
-    shown.put("Location", Options.shown((String) files.given.get("path")));
+    shown.put("Location", Options.shown((String) snapshot.given.get("path")));
     shown.put("PushedFilters", Arrays.toString(filters));
     shown.put("ReadSchema", required.catalogString());
     if (limit >= 0) shown.put("PushedLimit", String.valueOf(limit));
     if (!order.isEmpty()) shown.put("PushedOrder", order.toString());
-    if (latest != null) shown.put("Files", latest.text("files") + " of " + files.facts().text("files"));
-    if (knowsGroups()) shown.put("RowGroups", latest.text("groups") + " of " + files.facts().text("groups"));
+    if (latest != null) shown.put("Files", latest.text("files") + " of " + snapshot.facts().text("files"));
+    if (knowsGroups()) shown.put("RowGroups", latest.text("groups") + " of " + snapshot.facts().text("groups"));
     return shown;
   }
 
@@ -295,7 +296,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     if (!(other instanceof MosaicScan)) return false;
     MosaicScan scan = (MosaicScan) other;
     return required.equals(scan.required) && limit == scan.limit && order.equals(scan.order)
-        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided) && files.equals(scan.files);
+        && Arrays.equals(filters, scan.filters) && Arrays.equals(decided, scan.decided) && snapshot.equals(scan.snapshot);
   }
 
   public int hashCode() {

@@ -34,7 +34,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * format("mosaic"): the provider that Spark finds by META-INF/services. It decides nothing: it asks Python.
+ * format("mosaic"): the provider that Spark finds by META-INF/services. What files a table has, which of them are read and
+ * what a write does is asked of Python.
  *
  * Janino compiles these files (see smalti/spark/setup/jar.py): they do without lambdas, inferred type arguments and patterns.
  */
@@ -64,8 +65,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
 
   static Transform[] identities(String[] columns) {
     Transform[] transforms = new Transform[columns.length];
-    for (int place = 0; place < columns.length; place++)
-      transforms[place] = Expressions.identity("`" + columns[place].replace("`", "``") + "`");
+    for (int index = 0; index < columns.length; index++)
+      transforms[index] = Expressions.identity("`" + columns[index].replace("`", "``") + "`");
     return transforms;
   }
 
@@ -73,9 +74,9 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     for (Transform transform : partitioning)
       if (!"identity".equals(transform.name()))
         refuse(transform.describe() + ": Mosaic tables have partitions by columns, and no buckets or clusters");
-    Snapshot files = listed;
+    Snapshot snapshot = listed;
     listed = null;
-    return new MosaicTable(schema, partitioning, (Map<String, String>) properties, files);
+    return new MosaicTable(schema, partitioning, (Map<String, String>) properties, snapshot);
   }
 
   static void refuse(String operation) {
@@ -125,7 +126,7 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     String job = UUID.randomUUID().toString();
     WRITES.put(job, write);
     try {
-      DataFrameWriter writer = data.write().format(FORMAT).option(Options.JOB, job).mode(SaveMode.Append);
+      DataFrameWriter writer = data.write().format(FORMAT).option(Options.BEGUN, job).mode(SaveMode.Append);
       writer.save(new CaseInsensitiveStringMap(options).get("path"));
     } finally {
       WRITES.remove(job);
@@ -148,7 +149,7 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
     return Options.json(CollectionConverters.asJava(names));
   }
 
-  /** A stream to a path. Of the roads that Spark has for streams, only this one tells the columns of partitionBy. */
+  /** A stream to a path. Of the interfaces that Spark has for streams, only this one gets the columns of partitionBy. */
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters, Seq partitionColumns, OutputMode mode) {
     Map<String, String> options = Options.toJava(parameters);
     if (partitionColumns.nonEmpty()) options.put("partitionBy", names(partitionColumns));

@@ -44,7 +44,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   private final Map<String, String> properties;
   private final CaseInsensitiveStringMap options;
   private final boolean ofCatalog;
-  final Snapshot files;
+  final Snapshot snapshot;
   private String comment;
 
   /** `listed` are the files, if they were listed to know the schema. */
@@ -54,11 +54,11 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     this.properties = given;
     this.options = Options.forPython(given);
     this.ofCatalog = Options.isTable(given);
-    this.files = listed == null ? new Snapshot(options, true) : listed;
+    this.snapshot = listed == null ? new Snapshot(options, true) : listed;
   }
 
   public String name() {
-    return files.name();
+    return snapshot.name();
   }
 
   /** As errors of Spark's name the table. */
@@ -95,12 +95,12 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   /**
-   * df.write on a path goes through MosaicSource.createRelation, which knows all modes: Spark takes that road where a
-   * table has V1_BATCH_WRITE only. Tables of a catalog, and writes that have begun there, are written to directly.
+   * df.write on a path goes through MosaicSource.createRelation, which knows all modes: Spark calls it if a table has no
+   * other way to be written to than V1_BATCH_WRITE. Tables of a catalog, and writes that have begun, are written directly.
    */
   public Set capabilities() {
     // The rows are as Python has checked them: to compare 10,000 columns with themselves takes Spark seconds.
-    if (options.containsKey(Options.JOB)) return Set.of(TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
+    if (options.containsKey(Options.BEGUN)) return Set.of(TableCapability.BATCH_WRITE, TableCapability.ACCEPT_ANY_SCHEMA);
     if (!ofCatalog)
       return Set.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.V1_BATCH_WRITE,
           TableCapability.TRUNCATE);
@@ -109,18 +109,18 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
         TableCapability.OVERWRITE_DYNAMIC);
   }
 
-  /** The options with more of them, as a query or a write may give them. */
+  /** The options of the table, and over them those that a query or a write gives. */
   private CaseInsensitiveStringMap with(CaseInsensitiveStringMap more) {
     return Options.merge(options.asCaseSensitiveMap(), Options.forPython(more.asCaseSensitiveMap()));
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
     CaseInsensitiveStringMap all = with(more);
-    return new MosaicScan(all.equals(options) ? files : new Snapshot(all, true), schema);
+    return new MosaicScan(all.equals(options) ? snapshot : new Snapshot(all, true), schema);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    String job = (String) options.get(Options.JOB);
+    String job = (String) options.get(Options.BEGUN);
     if (job != null) return MosaicSource.write(job);
     Map<String, String> all = forWriting(with(info.options()));
     return ofCatalog ? (WriteBuilder) new MosaicWrite(info.schema(), all, partitionNames(), "append", null)
@@ -135,7 +135,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
 
   String[] partitionNames() {
     String[] names = new String[partitioning.length];
-    for (int place = 0; place < names.length; place++) names[place] = partitioning[place].references()[0].fieldNames()[0];
+    for (int index = 0; index < names.length; index++) names[index] = partitioning[index].references()[0].fieldNames()[0];
     return names;
   }
 
@@ -163,12 +163,12 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     StructType partitions = partitionSchema();
     Map<String, Object> details = Planner.details("schema", partitions.json());
     List<InternalRow> found = new ArrayList<InternalRow>();
-    for (Object row : (List<Object>) files.ask("partitions", details).get("values")) {
+    for (Object row : (List<Object>) snapshot.ask("partitions", details).get("values")) {
       GenericInternalRow converted = IndexScan.row(row, partitions);
       boolean matches = true;
-      for (int place = 0; place < names.length; place++) {
-        int column = partitions.fieldIndex(names[place]);
-        Object wanted = values.get(place, partitions.fields()[column].dataType());
+      for (int index = 0; index < names.length; index++) {
+        int column = partitions.fieldIndex(names[index]);
+        Object wanted = values.get(index, partitions.fields()[column].dataType());
         matches = matches && Objects.equals(wanted, converted.genericGet(column));
       }
       if (matches) found.add(converted);
@@ -179,16 +179,16 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   public boolean dropPartition(InternalRow values) {
     StructType partitions = partitionSchema();
     Map<String, String> wanted = new LinkedHashMap<String, String>();
-    for (int place = 0; place < partitions.size(); place++) {
-      StructField field = partitions.fields()[place];
-      Object value = values.get(place, field.dataType());
+    for (int index = 0; index < partitions.size(); index++) {
+      StructField field = partitions.fields()[index];
+      Object value = values.get(index, field.dataType());
       wanted.put(field.name(), value == null ? null : text(value, field.dataType()));
     }
     removeRows(wanted);
     return true;
   }
 
-  /** A value, as Spark holds it in rows, as the text that names its directory, or that means the same. */
+  /** A partition value, which Spark holds as in rows, as text: that of its directory, or one that is read as the same value. */
   static String text(Object value, DataType type) {
     if (type instanceof DateType) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
     if (type instanceof TimestampType) return DateTimeUtils.microsToInstant(((Long) value).longValue()).toString();

@@ -71,7 +71,7 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
   }
 
   public WriteBuilder overwriteDynamicPartitions() {
-    if (!partitions.isEmpty()) options.put("partitionOverwriteMode", "dynamic"); // a table without partitions is one
+    if (!partitions.isEmpty()) options.put("partitionOverwriteMode", "dynamic"); // without partitions the table is one
     return truncate();
   }
 
@@ -128,8 +128,8 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
   public SortOrder[] requiredOrdering() {
     List<String> order = begun == null ? partitions : Arrays.asList(begun.names("order"));
     SortOrder[] orders = new SortOrder[order.size()];
-    for (int place = 0; place < orders.length; place++)
-      orders[place] = Expressions.sort(MosaicScan.reference((String) order.get(place)), SortDirection.ASCENDING);
+    for (int index = 0; index < orders.length; index++)
+      orders[index] = Expressions.sort(MosaicScan.reference((String) order.get(index)), SortDirection.ASCENDING);
     return orders;
   }
 
@@ -185,7 +185,7 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
     return MosaicSource.FORMAT;
   }
 
-  /** INSERT INTO a temporary view of a path: Spark wants a write of the first kind where df.write takes that road. */
+  /** INSERT INTO a temporary view of a path: for a table that has V1_BATCH_WRITE only, Spark wants a V1Write. */
   static final class Insert implements SupportsTruncate, V1Write, InsertableRelation {
     private final Map<String, String> options;
     private String mode = "append";

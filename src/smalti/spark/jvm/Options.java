@@ -11,10 +11,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What Spark passes under the name of options, sorted into what each part of smalti may see. */
+/** What Spark passes as options, without what is not for Python. Tables of a catalog have properties among them. */
 final class Options {
-  /** Names a write that has begun; see MosaicSource.save. */
-  static final String JOB = "smalti.job";
+  /** The option that names a write which has begun; see MosaicSource.save. */
+  static final String BEGUN = "smalti.begun";
   /** Tells Python that the options are of a table in a catalog: some are for reading, others for writing. */
   static final String TABLE = "smalti.table";
   /** Properties of a table in a catalog, as JSON. Those that are called like an option count as one. */

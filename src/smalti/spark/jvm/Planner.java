@@ -62,8 +62,8 @@ final class Planner {
   /** Details of a question: names, each before its value. */
   static Map<String, Object> details(Object... namesAndValues) {
     Map<String, Object> details = new HashMap<String, Object>();
-    for (int place = 0; place < namesAndValues.length; place += 2)
-      details.put((String) namesAndValues[place], namesAndValues[place + 1]);
+    for (int index = 0; index < namesAndValues.length; index += 2)
+      details.put((String) namesAndValues[index], namesAndValues[index + 1]);
     return details;
   }
 
@@ -90,7 +90,8 @@ final class Planner {
 
   /**
    * Ask the process that was asked last, which may know the table that a question is about: the bytes are sent only if it
-   * does not. If it has ended, another one is asked, unless the question changes something. Some more may have ended, too.
+   * does not. If it has ended, another one is asked, unless the question changes something: at last a new one, because all
+   * that were kept may have ended.
    */
   private static Answer ask(String question, byte[] request, byte[][] bytes) throws IOException {
     boolean changes = CHANGES.contains(question);

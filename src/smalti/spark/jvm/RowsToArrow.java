@@ -81,9 +81,9 @@ final class RowsToArrow {
     for (int column = 0; column < columns; column++) {
       FieldVector vector = root.getVector(column);
       vectors[column] = vector;
-      boolean isLong = schema.fields()[column].dataType() instanceof DecimalType
+      boolean isWide = schema.fields()[column].dataType() instanceof DecimalType
           && ((DecimalType) schema.fields()[column].dataType()).precision() > Decimal.MAX_LONG_DIGITS();
-      if (!isLong && vector instanceof BaseFixedWidthVector) {
+      if (!isWide && vector instanceof BaseFixedWidthVector) {
         ((BaseFixedWidthVector) vector).allocateNew(capacity);
       } else if (vector instanceof BaseVariableWidthVector) {
         ((BaseVariableWidthVector) vector).allocateNew(8L * capacity, capacity);
@@ -146,10 +146,10 @@ final class RowsToArrow {
     }
   }
 
-  /** Copy rows of a batch that follow each other, from the row `row` of a column to the place `place` of its vector. */
-  private void copyRun(ColumnVector from, int row, int count, int column, int place) {
+  /** Copy rows of a batch that follow each other, from the row `row` of a column to the index `index` of its vector. */
+  private void copyRun(ColumnVector from, int row, int count, int column, int index) {
     if (writers[column] == null) {
-      bytes += ColumnCopy.copy(from, row, count, vectors[column], place);
+      bytes += ColumnCopy.copy(from, row, count, vectors[column], index);
       return;
     }
     ColumnarBatchRow view = new ColumnarBatchRow(new ColumnVector[] {from});
@@ -212,22 +212,22 @@ final class RowsToArrow {
     }
   }
 
-  /** Strings and bytes: the slot of a value has its place within the row in the upper half, its length in the lower. */
+  /** Strings and bytes: the slot of a value has its offset within the row in the upper half, its length in the lower. */
   private void copyBytes(BaseVariableWidthVector vector, int column) {
     long slot = nullBytes + 8L * column;
     long offsets = vector.getOffsetBufferAddress();
     long data = vector.getDataBufferAddress();
-    long room = vector.getDataBuffer().capacity();
+    long allocated = vector.getDataBuffer().capacity();
     int end = Platform.getInt(null, offsets + 4L * rows);
     for (int number = 0; number < waiting; number++) {
-      long place = Platform.getLong(chunk, starts[number] + slot);
-      int length = isNull(number, column) ? 0 : (int) place;
-      if (end + (long) length > room) {
-        vector.reallocDataBuffer(Math.max(2L * room, end + (long) length));
+      long offsetAndSize = Platform.getLong(chunk, starts[number] + slot);
+      int length = isNull(number, column) ? 0 : (int) offsetAndSize;
+      if (end + (long) length > allocated) {
+        vector.reallocDataBuffer(Math.max(2L * allocated, end + (long) length));
         data = vector.getDataBufferAddress();
-        room = vector.getDataBuffer().capacity();
+        allocated = vector.getDataBuffer().capacity();
       }
-      Platform.copyMemory(chunk, starts[number] + (place >>> 32), null, data + end, length);
+      Platform.copyMemory(chunk, starts[number] + (offsetAndSize >>> 32), null, data + end, length);
       end += length;
       Platform.putInt(null, offsets + 4L * (rows + number + 1), end);
     }

@@ -11,9 +11,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * The files of a table, listed when they are first asked for. All scans of a DataFrame read these, and the planner's
- * figures are of these. The planner's process keeps what is known of the files. A pickled copy is here, for a process that
- * does not know the table; only Python looks into it.
+ * The files of a table, listed when they are first asked for. All scans of a DataFrame read these files, whatever is
+ * written meanwhile. The planner's process keeps what is known of them. A pickled copy is here, for a process that does not
+ * know the table; only Python looks into it.
  */
 final class Snapshot {
   /** Schemas that were parsed last: a table that is loaded again has the same text, and 10,000 columns take long. */

@@ -47,7 +47,7 @@ public class SumMetric extends CustomSumMetric implements CustomTaskMetric {
     CustomMetric[] all = all();
     ByteBuffer numbers = ByteBuffer.wrap(worker.readBytes(8 * all.length));
     CustomTaskMetric[] found = new CustomTaskMetric[all.length];
-    for (int place = 0; place < all.length; place++) found[place] = new SumMetric(all[place].name(), "", numbers.getLong());
+    for (int index = 0; index < all.length; index++) found[index] = new SumMetric(all[index].name(), "", numbers.getLong());
     return found;
   }
 }

@@ -22,7 +22,7 @@ import org.apache.spark.unsafe.Platform;
  * ours, so that a worker imports what reads Mosaic and nothing else, and sends Arrow as it is.
  */
 public final class Worker implements ByteChannel {
-  /** Spark's daemon imports modules by a name that starts like this, and for any other name its own worker. */
+  /** Spark's daemon imports only modules whose names start with "pyspark", and for any other name its own worker. */
   private static final String MODULE = "pyspark_mosaic.worker";
   private static final String DAEMON = "pyspark_mosaic.daemon";
   private static final String ENDED = "a Python worker has ended before it had answered";
@@ -35,7 +35,7 @@ public final class Worker implements ByteChannel {
   private final scala.collection.immutable.Map environment;
   private final PythonWorker worker;
   private final SocketChannel channel;
-  private final ByteBuffer four = ByteBuffer.allocate(4);
+  private final ByteBuffer intBytes = ByteBuffer.allocate(4);
   /** What is on its way to the process. Arrow writes each buffer of each column by itself, and most of them are small. */
   private ByteBuffer outgoing;
   private boolean open = true;
@@ -124,9 +124,9 @@ public final class Worker implements ByteChannel {
   }
 
   int readInt() throws IOException {
-    fill(four);
-    four.clear();
-    return four.getInt(0);
+    fill(intBytes);
+    intBytes.clear();
+    return intBytes.getInt(0);
   }
 
   byte[] readBytes(int length) throws IOException {

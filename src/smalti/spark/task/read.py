@@ -54,6 +54,7 @@ class Metrics:
 
     files: int = 0
     row_groups: int = 0
+    #: Row groups that filters have ruled out.
     skipped: int = 0
     bytes: int = 0
     seconds: float = 0.0
@@ -77,7 +78,7 @@ class CountingSource(WrappedSource):
 
 @dataclass(frozen=True)
 class TaskScan:
-    """What all tasks of a scan have in common. It travels to them pickled.
+    """What all tasks of a scan have in common. It is sent to them pickled.
 
     Attributes
     ----------

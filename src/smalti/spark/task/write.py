@@ -19,7 +19,7 @@ from smalti.table.staging import DirectoryPlan, StagingWriter
 
 
 class DirectoryWritePlan(DirectoryPlan):
-    """Where and how the rows of a DataFrame are written. The driver makes it once, and it travels to the tasks."""
+    """Where and how the rows of a DataFrame are written. The driver makes it once, and it is sent to the tasks."""
 
     def write(self, task: int, batches: Iterable[pa.RecordBatch]) -> bytes:
         """Write the rows of a task, and return what the commit needs, pickled. After an error nothing stays behind."""
