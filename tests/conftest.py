@@ -51,8 +51,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One session for each worker, as `smalti.spark.session` makes it; tasks may fail three times."""
     session_of = pytest.importorskip("smalti.spark").session
-    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = session_of("local[2,4]", driver_memory="2g", sql_shuffle_partitions=2, **warehouse)
+    settings = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.ui.retainedExecutions": "100000",  # Tests look at the plans that have run by their number.
+    }
+    session = session_of("local[2,4]", driver_memory="2g", sql_shuffle_partitions=2, **settings)
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -109,6 +109,7 @@ class TestInstalling:
         smalti.paimon.install()
         smalti.paimon.install()
         assert sys.modules["mosaic"] is ours
+        assert ours.read_table is reference.read_table, "pypaimon does not ask for it, but others may"
         with engine():
             smalti.paimon.uninstall()
             assert sys.modules["mosaic"] is ours
@@ -129,6 +130,7 @@ class TestInstalling:
 
             smalti.paimon.install()
             assert read_by_pypaimon(Maker(Path(sys.argv[1])).write(rows(0, 10)).path).num_rows == 10
+            assert not hasattr(sys.modules["mosaic"], "read_table")
             smalti.paimon.uninstall()
             assert "mosaic" not in sys.modules
             try:

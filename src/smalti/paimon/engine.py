@@ -5,11 +5,11 @@ Modules are replaced in this process only, and put back. No distribution of smal
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from contextlib import ExitStack, contextmanager, suppress
 
 from pypaimon.read import split_read
 from pypaimon.read.reader import data_file_batch_reader
@@ -25,15 +25,14 @@ _lock = threading.Lock()
 #: How many uses of `engine` are under way. What `install` began is one of them.
 _uses = 0
 _installed = ExitStack()
-#: The module that had the name before; None if there was none.
-_replaced: ModuleType | None = None
 
 
 def install() -> None:
     """Make pypaimon read and write Mosaic files with smalti, in this process, until `uninstall`.
 
-    paimon-mosaic need not be installed. If it is, ``import mosaic`` gives smalti's module until `uninstall`, which has
-    what pypaimon needs; modules that were imported before are not changed. Calling it twice is harmless.
+    paimon-mosaic need not be installed. If it is, ``import mosaic`` gives smalti's module until `uninstall`: what
+    pypaimon needs is smalti's, and every other name is still paimon-mosaic's. Modules that were imported before are not
+    changed. Calling it twice is harmless.
 
     Examples
     --------
@@ -54,11 +53,12 @@ def uninstall() -> None:
 @contextmanager
 def engine() -> Iterator[None]:
     """pypaimon uses smalti as long as this is open, in all threads."""
-    global _uses, _replaced
+    global _uses
     with _lock:
         _uses += 1
         if sys.modules.get(_NAME) is not mosaic:
-            _replaced = sys.modules.get(_NAME)
+            with suppress(ImportError, OSError):  # It may be there without the library that it loads.
+                mosaic.replaced = importlib.import_module(_NAME)
             sys.modules[_NAME] = mosaic
             data_file_batch_reader.PyarrowFieldParser = KeptFields
             split_read.RowIdFilterRecordBatchReader = RowRangeReader
@@ -76,7 +76,7 @@ def _put_back() -> None:
     mosaic.names_of.cache_clear()
     data_file_batch_reader.PyarrowFieldParser = PyarrowFieldParser
     split_read.RowIdFilterRecordBatchReader = RowIdFilterRecordBatchReader
-    if _replaced is None:
+    if mosaic.replaced is None:
         del sys.modules[_NAME]
     else:
-        sys.modules[_NAME] = _replaced
+        sys.modules[_NAME] = mosaic.replaced

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,16 @@ from smalti.logical.intake import arrow_batches
 from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping
 from smalti.logical.types import is_legacy_timestamp
 from smalti.mosaic.rows import split_rows
+
+#: paimon-mosaic, if it is installed; `smalti.paimon.engine` puts it here.
+replaced: ModuleType | None = None
+
+
+def __getattr__(name: str) -> Any:
+    """What pypaimon does not ask for is for programs that use paimon-mosaic themselves, beside pypaimon."""
+    if replaced is None:
+        raise AttributeError(f"module 'mosaic' of smalti has no {name!r}, and paimon-mosaic is not installed")
+    return getattr(replaced, name)
 
 
 def refuse_rows(schema: pa.Schema) -> None:
