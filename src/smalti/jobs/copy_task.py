@@ -14,7 +14,7 @@ from pyarrow.fs import FileSystem
 from smalti.errors import CorruptFileError, MosaicError, SchemaError
 from smalti.file.rewriting import rewrite_file
 from smalti.io.locations import Location
-from smalti.jobs.formats.columnar import MosaicReader
+from smalti.jobs.formats.columnar import MosaicFileReader
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import Reader, ReadRequest, SchemaDrift, content_errors
 from smalti.jobs.formats.selecting import open_reader
@@ -173,7 +173,7 @@ class _OutputReader:
         for piece in self._pieces:
             reader, groups = self.opened(piece), None
             found.append((piece.file.path, reader.schema))
-            if self._settings.may_copy and isinstance(reader, MosaicReader):
+            if self._settings.may_copy and isinstance(reader, MosaicFileReader):
                 groups = stored_groups(piece, reader)
             self._groups = None if groups is None or self._groups is None else self._groups + groups
         if len(found) == 1:
@@ -211,7 +211,7 @@ class _OutputReader:
                 reader, lost = open_reader(format_, location, request)
                 lines = (Skipped(piece.file.path, f"column {name!r}: {why}") for name, why in lost.items())
                 self._lost.update(dict.fromkeys(lines))
-                if self._settings.keeps_statistics and isinstance(reader, MosaicReader):
+                if self._settings.keeps_statistics and isinstance(reader, MosaicFileReader):
                     self.statistics |= dict.fromkeys(reader.statistics())
                 return reader
         except MosaicError as error:
@@ -226,7 +226,7 @@ class _OutputReader:
         if copied_share(sizes, plan) < 0.5:
             return None  # So little is copied that the layout of the old files is not worth keeping.
         files = [[[self._groups[index] for index in run] for run in runs] for runs in plan]
-        return RowGroupCopy(self.schema, cast("Callable[[Piece], MosaicReader]", self.opened), files or [[]])
+        return RowGroupCopy(self.schema, cast("Callable[[Piece], MosaicFileReader]", self.opened), files or [[]])
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches of all pieces, in the unified schema, with the bytes that were read for them."""

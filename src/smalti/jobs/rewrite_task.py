@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from smalti.file.rewriting import GroupSource
-from smalti.jobs.formats.columnar import MosaicReader
+from smalti.jobs.formats.columnar import MosaicFileReader
 from smalti.logical.adapt import adapt_batch
 from smalti.progress import Report
 from smalti.table.splits import Piece
@@ -28,7 +28,7 @@ class StoredGroup:
     num_bytes: int
 
 
-def stored_groups(piece: Piece, reader: MosaicReader) -> list[StoredGroup] | None:
+def stored_groups(piece: Piece, reader: MosaicFileReader) -> list[StoredGroup] | None:
     """The row groups of a piece; None if a field of a struct is wanted, which cannot be copied without the others."""
     file, names = reader.file, reader.schema.names
     if not set(names) <= set(file.columns.names):
@@ -52,7 +52,7 @@ class RowGroupCopy:
     """
 
     schema: pa.Schema
-    opened: Callable[[Piece], MosaicReader]
+    opened: Callable[[Piece], MosaicFileReader]
     files: Sequence[Sequence[Sequence[StoredGroup]]]
 
     def sources(self, file: Sequence[Sequence[StoredGroup]], report: Report) -> Iterator[GroupSource]:

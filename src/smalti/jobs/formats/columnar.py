@@ -168,7 +168,7 @@ def open_arrow(location: Location, request: ReadRequest) -> ArrowFileReader | Ar
     return ArrowFileReader(location, request) if is_file else ArrowStreamReader(location, request)
 
 
-class MosaicReader(GroupedReader):
+class MosaicFileReader(GroupedReader):
     """Mosaic, a row group at a time."""
 
     def _open(self, location: Location, opened: ExitStack) -> pa.Schema:

@@ -13,7 +13,7 @@ from smalti.errors import MosaicError, suggestion
 from smalti.io.locations import Location
 from smalti.jobs.formats import writers
 from smalti.jobs.formats.cfile import CFileColumnReader, CFileColumnWriter
-from smalti.jobs.formats.columnar import MosaicReader, OrcReader, ParquetReader, open_arrow
+from smalti.jobs.formats.columnar import MosaicFileReader, OrcReader, ParquetReader, open_arrow
 from smalti.jobs.formats.request import Reader, ReadRequest
 from smalti.jobs.formats.text import CsvReader, JsonReader
 from smalti.options import WriterOptions
@@ -50,7 +50,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     format_.name: format_
     for format_ in [
-        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicReader, writers.MosaicFileWriter),
+        Format("mosaic", "Mosaic", (".mosaic",), True, MosaicFileReader, writers.MosaicFileWriter),
         Format("parquet", "Parquet", (".parquet", ".pq", ".parq"), True, ParquetReader, writers.ParquetFileWriter),
         Format("orc", "ORC", (".orc",), True, OrcReader, writers.OrcFileWriter),
         Format("arrow", "Arrow IPC", (".arrow", ".feather", ".ipc"), True, open_arrow, writers.ArrowFileWriter),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from smalti.errors import MosaicError
 from smalti.io.locations import Location
-from smalti.jobs.formats.columnar import MosaicReader
+from smalti.jobs.formats.columnar import MosaicFileReader
 from smalti.jobs.formats.registry import Format
 from smalti.jobs.formats.request import Reader, ReadRequest, select_fields
 from smalti.jobs.verify_task import unreadable_columns
@@ -29,7 +29,7 @@ def open_reader(format_: Format, location: Location, request: ReadRequest) -> tu
 
 
 def _without_lost(location: Location, request: ReadRequest) -> tuple[ReadRequest, dict[str, str]]:
-    with contextlib.closing(MosaicReader(location, replace(request, where=None, row_groups=None))) as reader:
+    with contextlib.closing(MosaicFileReader(location, replace(request, where=None, row_groups=None))) as reader:
         names: Sequence[str] = reader.schema.names
     stored = unreadable_columns(location)
     # A struct is stored as several columns, whose names begin with its own; without one of them it is lost.
