@@ -2,7 +2,8 @@
 machine and on Spark.
 
 A module is named after its verb: `<verb>_job` holds the function that users call, `<verb>_task` the work that it hands
-out. `convert` and `compact` share `copy_job`, which runs their tasks and commits the result, and `copy_task`.
+out. `recover` is in `staging`, and `clean` in `smalti.table.cleaning`, because they are about commits of any job.
+`convert` and `compact` share `copy_job`, which runs their tasks and commits the result, and `copy_task`.
 `source_files` lists the files to read, `target` is where the result goes, and `planning` (pure) decides which task
 writes which files. Tasks run on an executor of `engine`, or of `smalti.spark.executor`, which alone needs pyspark.
 `staging` keeps finished tasks for a job that is run again. `formats` has readers and writers, `summary` the classes

@@ -1,4 +1,4 @@
-"""Changes of columns, file by file: columns go, get other names or another order, or new values in all rows or some."""
+"""Changes of columns, file by file: dropped, renamed, put in another order, or given values in all rows or some."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def arrange_columns(plans: KnownPlans, file: TableFile) -> FilePlan:
 
 
 class Matches(NamedTuple):
-    """The rows of a row group that get values, or go; `mask` is None if all do, or none."""
+    """The rows of a row group that get values, or are deleted; `mask` is None if these are all rows, or none."""
 
     outcome: Outcome
     mask: Any = None

@@ -38,7 +38,7 @@ from smalti.table.snapshot import ReadSettings, Snapshot
 from smalti.table.staging import DirectoryPlan
 from smalti.table.writing import stage_empty
 
-#: What the results of tasks count, by the names that the report has for it.
+#: What is summed over the results of tasks, by the names of the attributes of the report.
 _COUNTS = (
     *("rows", "files", "row_groups", "bytes_copied", "bytes_encoded"),
     *("rows_unknown", "rows_unmatched", "rows_updated", "rows_inserted", "null_keys"),
@@ -150,7 +150,9 @@ def run_change(
     if note is not None:
         return ChangeReport(**note)
     if dry_run:
-        asked = new_token()  # What it stages is removed, and must not be what an interrupted run has finished.
+        asked = (
+            new_token()
+        )  # Another id: what a dry run stages is removed, and an interrupted run needs what it has staged.
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not resume and not dry_run:
         staging.discard()
@@ -194,7 +196,7 @@ def _find_file(location: Location) -> tuple[Target, Listing]:
 class _Runner:
     """Runs the tasks of one job and commits, again and again while other jobs add files."""
 
-    #: Says which job this is; what was done is filled in.
+    #: The report with what is known before the job runs; counts are filled in.
     blank: ChangeReport
     table: OpenTable
     finish: Finish | None
@@ -250,7 +252,7 @@ class _Runner:
             del self.seen[name], self.results[name]
         unseen = ((name, file) for name, file in ids.items() if name not in self.seen)
         tasks = [FileTask(number, file, name) for number, (name, file) in enumerate(unseen, self.num_tasks)]
-        # A number never comes back, not even that of a file that is forgotten: what tasks stage is called after it.
+        # A number is never used again, not even that of a file that is forgotten: staged files are named after it.
         self.num_tasks += len(tasks)
         done = {number: result for number, result in done.items() if number < len(tasks)}
         self.resumed += len(done)

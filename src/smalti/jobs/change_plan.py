@@ -114,7 +114,7 @@ class KnownPlans:
         return self._plans[id(schema)][1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Travels empty."""
+        """Without the plans, because a task has other schema objects."""
         return {"_arguments": self._arguments, "_plans": {}}
 
 

@@ -1,4 +1,4 @@
-"""Changes of rows, file by file: rows that match a condition go or get values, rows are matched with others by keys.
+"""Changes of rows, file by file: rows that match a condition are deleted or get values, or rows are matched by keys.
 
 A condition has three answers, and a row is changed where it is true. Rows for which it is null are kept as they are.
 """
@@ -33,7 +33,7 @@ class Condition:
     """A condition on columns of the table. `filter_` has its values in the types of the table."""
 
     filter_: Filter
-    #: The columns that are read for it: those that have the fields that it names.
+    #: The columns that the condition names, or of which it names a field.
     columns: tuple[str, ...]
 
     @classmethod
@@ -61,9 +61,9 @@ class Condition:
         return found
 
     def _decided(self, file: TableFile) -> Filter:
-        """What the partition values of a file leave of the condition.
+        """The condition for the rows of a file, in which partition values have decided what they can.
 
-        A null partition value may make the answer null, which has to be counted.
+        Null partition values decide nothing here: they may make the answer null, and such rows are counted.
         """
         values = {name: file.constant(name) for name in self.filter_.columns}
         known = {name: value for name, value in values.items() if value is not None and value.is_valid}

@@ -96,7 +96,7 @@ class FilePlan:
     matched : pyarrow.Array, optional
         The rows of the data that rows of the file were matched with.
     num_changed : int
-        How many columns are encoded anew in a row group of which some are.
+        How many columns are encoded anew in a row group with a row that changes.
     """
 
     columns: ColumnPlan
@@ -131,7 +131,7 @@ class FilePlan:
 
 @dataclass(frozen=True)
 class FileChange:
-    """What a verb does to each file. It travels to the tasks."""
+    """What a verb does to each file. It is pickled with the tasks."""
 
     #: Decides what becomes of a file.
     plan: Callable[[TableFile], FilePlan]
@@ -143,7 +143,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file of the table, its number, and the name that its successor is called after."""
+    """One file of the table, its number, and its name below the table, from which the name of its successor is made."""
 
     index: int
     file: FoundFile
@@ -156,7 +156,7 @@ class FileTask:
 
 @dataclass(frozen=True)
 class ChangeSettings:
-    """What the tasks of one job have in common. Travels with them."""
+    """What the tasks of one job have in common. It is pickled with them."""
 
     staging: Staging
     change: FileChange
@@ -215,7 +215,7 @@ MATCHED = pa.schema({"row": pa.int64()})
 
 
 def _stage_matched(settings: ChangeSettings, task: FileTask, plan: FilePlan) -> dict[str, Any]:
-    """Stage the numbers of the rows of the data that were found, for the job to know the others."""
+    """Stage the numbers of the rows of the data that this file has keys of. The job adds the rows that no file has."""
     if plan.matched is None:
         return {}
     if settings.is_dry:

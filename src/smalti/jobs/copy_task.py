@@ -36,7 +36,7 @@ from smalti.table.splits import Piece
 
 @dataclass(frozen=True)
 class CopySettings:
-    """What the tasks of one job have in common. Travels with them, and holds nothing of the session that planned them.
+    """What the tasks of one job have in common. It is pickled with them, so it holds nothing of the session.
 
     Attributes
     ----------

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 AnySession: TypeAlias = "SparkSession | None"
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-#: What is done with a task. It travels to other processes, so it is a module-level function or a `partial` of one, and
+#: What is done with a task. It is sent to other processes, so it is a module-level function or a `partial` of one, and
 #: tasks and results can be pickled. Spark repeats a task that raises, so errors about data are returned as results.
 Work = Callable[[Task, Report], Result]
-#: Makes one result of two, in any order; it travels as well, and may change the first.
+#: Makes one result of two, in any order; it is sent to other processes as well, and may change the first result.
 Combine = Callable[[Result, Result], Result]
 
 ENGINES = ("local", "spark")

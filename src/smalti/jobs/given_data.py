@@ -63,7 +63,7 @@ class GivenData:
         return (batch.select(names) for batch in arrow_batches(self.source))
 
     def _spool(self, table: OpenTable) -> Spool:
-        """Makes chunks for the tasks. Those on other machines read staged ones."""
+        """Makes chunks for the tasks. Tasks on other machines read staged chunks."""
         is_in_memory = isinstance(self.source, (pa.Table, pa.RecordBatch))
         limit = 0 if table.executor.name != "local" else sys.maxsize if is_in_memory else None
         return Spool(table.staging.directory.child("data"), self.schema, limit)

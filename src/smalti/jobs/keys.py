@@ -1,6 +1,6 @@
-"""Finding rows by key columns: an index over the keys of the right side, asked with the keys of the left side.
+"""Finding rows of the data of a job by key columns: an index over the keys of the data, asked with those of the table.
 
-Keys are compared by value in the types of the left side. A null key never equals another key, not even a null one.
+Keys are compared by value in the types of the table. A null key never equals another key, not even a null one.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from smalti.logical.widen import widen_values
 from smalti.mosaic.rows import row_numbers
 
 
-def check_keys(on: Sequence[str], left: pa.Schema, right: pa.Schema) -> pa.Schema:
-    """Return the key columns in the types of the left side, or raise if one is missing or cannot be compared."""
+def check_keys(on: Sequence[str], table: pa.Schema, data: pa.Schema) -> pa.Schema:
+    """Return the key columns in the types of the table, or raise if one is missing or cannot be compared."""
     if not on:
         raise SchemaError("a join needs at least one key column", found=list(on))
     if len(set(on)) < len(on):
         raise SchemaError("a key column is named twice", found=list(on))
     fields = []
     for name in on:
-        for schema, where in ((left, "in the table, to join by"), (right, "in the data, to join by")):
+        for schema, where in ((table, "in the table, to join by"), (data, "in the data, to join by")):
             if schema.get_field_index(name) < 0:
                 raise no_column(name, schema.names, where)
-        kind = storage_kind(left.field(name).type)
+        kind = storage_kind(table.field(name).type)
         if pa.types.is_nested(kind) or pa.types.is_null(kind):
             raise SchemaError("rows cannot be joined by a column of this type", column=name, found=str(kind))
-        other = storage_kind(right.field(name).type)
+        other = storage_kind(data.field(name).type)
         if is_string_like(kind) and pa.types.is_floating(other):  # 2.0 is written as 2, 2.0 or 2e0.
             reason = "rows cannot be joined, because a number may be written as text in several ways"
             raise SchemaError(reason, column=name, found=str(other), expected=str(kind))
-        fields.append(left.field(name))
+        fields.append(table.field(name))
     return pa.schema(fields)
 
 

@@ -225,7 +225,7 @@ def _ends(values: Any) -> Any:
 
 @dataclass
 class Measure:
-    """What is known of some `measured` of the `pieces` of a file, or an error of one; or of whole files together."""
+    """What is known of a file of which `measured` of `pieces` were measured, or an error; or of many files."""
 
     pieces: int = 0
     measured: int = 0
@@ -245,7 +245,7 @@ class Measure:
                 self.error = self.error or error.locate(column=name)
 
 
-#: The key of the files that are whole, together, among those of which something is missing or wrong, by their paths.
+#: The key of all files that were measured to the end, together. Other files, and files with an error, have their paths.
 WHOLE = ""
 
 

@@ -36,7 +36,7 @@ def job_digest(work: object) -> str:
 
 @dataclass(frozen=True)
 class Staging:
-    """The staged files of one job below `root`, the directory that its files will be in. Travels to tasks."""
+    """The staged files of one job below `root`, the directory that its files will be in. It is pickled with tasks."""
 
     root: Location
     job_id: str
@@ -98,9 +98,9 @@ def recover(
 
 
 def noted(commits: Iterable[Commit], job: str) -> dict[str, Any] | None:
-    """What a job, whose id begins with `job`, has noted in its commit, if it was interrupted in that.
+    """The note of a job that was interrupted while it committed, among the commits that a listing has finished.
 
-    The listing has finished the commit then, and shows other files than the job had found.
+    `job` is how the id of the job begins. The rest of the id depends on the files of the table, which are others now.
     """
     return next((commit.note for commit in commits if commit.job.startswith(job) and commit.note is not None), None)
 

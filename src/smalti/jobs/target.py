@@ -90,7 +90,7 @@ class Target:
         return change
 
     def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
-        """How a job changes the target. Other formats are told by all of a name, so all files are listed for them."""
+        """How a job changes the target. Other formats may have several suffixes, so all files are listed for them."""
         return Change(self.location, mode, self._listed_suffix, self.files, read, keep)
 
     @property

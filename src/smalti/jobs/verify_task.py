@@ -165,8 +165,8 @@ class _Decoder:
     def unreadable(self, group: int, names: Sequence[str]) -> dict[str, str]:
         """The columns of a bucket that cannot be decoded one by one, with the reasons.
 
-        The slots of a paged bucket stand for themselves. A block is inflated whole, or not at all; if its content is
-        broken, the columns before the break can be read.
+        Slots of a paged bucket are independent of each other. A block is inflated whole, or not at all; if its content
+        is broken, the columns before the break can be read.
         """
         lost: dict[str, str] = {}
         for name in names:

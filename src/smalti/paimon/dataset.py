@@ -61,7 +61,7 @@ class PaimonDataset(Scannable):
         return sorted(str(file.physical_path()) for split in self.splits() for file in split.files)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
-        """How many rows there are, or would remain. Without filters, splits that need no merging are not read."""
+        """How many rows the table has, or how many match. Without filters, splits that need no merging are not read."""
         if filters is not None:
             return sum(batch.num_rows for batch in self.to_batches([], filters))
         return self._reader(pa.schema([])).count(self.splits()).num_rows

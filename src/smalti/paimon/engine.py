@@ -1,4 +1,4 @@
-"""smalti inside pypaimon: its reader and writer of Mosaic files import a module `mosaic`, which can be ours.
+"""smalti inside pypaimon: pypaimon's reader and writer of Mosaic files import a module `mosaic`, which can be ours.
 
 Modules are replaced in this process only, and put back. No distribution of smalti claims the name.
 """

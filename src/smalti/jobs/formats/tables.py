@@ -71,7 +71,7 @@ class FormatTable(Scannable):
         return union.with_metadata(metadata or {}) if is_shared else union
 
     def count_rows(self, filters: AnyFilter = None) -> int:
-        """How many rows there are, or would remain; reads one column, or those of the filter."""
+        """How many rows the table has, or how many of them match; reads one column, or those of the filter."""
         return sum(batch.num_rows for batch in self.scan([], filters).to_batches())
 
     def _location(self, file: FoundFile) -> Location:

@@ -151,7 +151,7 @@ class CsvReader(TextReader):
 
     quoted = True
     any_type = pa.string()
-    #: Whether such words were found in columns where they are null.
+    #: Whether words for null were found in columns where they are null.
     _has_null_words = False
 
     def _guess(self, block: bytes) -> pa.Schema:
@@ -172,7 +172,7 @@ class CsvReader(TextReader):
                 return self._read(block, schema, first, [""])
             except pa.ArrowInvalid:
                 self._has_null_words = True  # unless the types do not fit, which the columns by themselves will tell
-        # Arrow has one list of such words for all columns that it reads at a time.
+        # Arrow has one list of words for null for all columns that it reads at a time, so kinds are read one by one.
         columns: dict[str, pa.ChunkedArray] = {}
         for words, is_kind in (([""], _is_text), (_null_words(but=_NAN), pt.is_floating), (_null_words(), _is_other)):
             some = pa.schema([field for field in schema if is_kind(field.type)])
@@ -205,7 +205,7 @@ _NAN = frozenset({"NaN", "nan", "-NaN", "-nan"})
 
 
 def _null_words(but: Collection[str] = ()) -> list[str]:
-    """What Arrow takes for null in columns of numbers, such as NA and null, but for some of it."""
+    """The words that Arrow takes for null in columns of numbers, such as NA and null, without those in `but`."""
     from pyarrow import csv
 
     return [word for word in csv.ConvertOptions().null_values or () if word not in but]
@@ -243,7 +243,7 @@ class JsonReader(TextReader):
         if _SPECIAL.search(block) is None:
             return self._read(block, schema)
         if schema is not None:
-            with suppress(pa.ArrowInvalid):  # Where all columns with such texts are columns of texts, this is it.
+            with suppress(pa.ArrowInvalid):  # This succeeds if "NaN" and infinities are in columns of texts only.
                 return self._read(block, schema)
         try:  # Arrow takes them as numbers without quotes,
             return self._read(_SPECIAL.sub(rb"\1\2", block), schema)
@@ -267,7 +267,7 @@ class JsonReader(TextReader):
         numbers: dict[str, pa.DataType] = {}
 
         def guesses() -> Iterator[pa.Schema]:
-            """Types without a look at such texts, which are texts if there are others in another block."""
+            """Types with "NaN" and infinities taken for null. They are texts if another block has other texts."""
             for block in self._blocks():
                 seen = hidden = self._parse(block, None, first=False).schema
                 if _SPECIAL.search(block) is not None:
@@ -281,7 +281,7 @@ class JsonReader(TextReader):
 
 
 def _with_numbers(block: bytes, type_: Any) -> bytes:
-    """JSON lines in which such texts are numbers without quotes, except where there are texts by their type."""
+    """JSON lines in which "NaN" and infinities are numbers without quotes, except where the type is text."""
     mark = uuid4().hex  # Numbers keep all their digits as texts that begin with this.
 
     def marked(text: str) -> str:

@@ -2,8 +2,8 @@
 const bound = (column, part) => (summary(column, part) === null ? null : String(summary(column, part)));
 const knows = (part) => columns.name.some((_, column) => summary(column, part) !== null);
 
-// Those that there is data for. `value(column)` is what the table sorts by, null where it is unknown. `format` makes it
-// numbers; `cell(column)` draws what is not just the value; `down` sorts largest first.
+// The heads of the table that there is data for. `value(column)` is what the table sorts by, null where it is unknown.
+// `format` makes text of a number; `cell(column)` draws what is not just the value; `down` sorts largest first.
 const heads = [
   hasLayout && { title: "", width: "34px", hint: "ticked first", value: (column) => (state.ticked.has(column) ? 0 : 1), cell: tickBox },
   { title: "column", width: "minmax(150px, 3fr)", value: (column) => columns.name[column], cell: nameCell },
