@@ -284,6 +284,7 @@ def test_standard_output(places: dict[str, list[str]]) -> None:
         (["convert", "DAT", "x.mosaic"], "give source_format"),
         (["head", "ONE", "-"], "standard input cannot be read together with other files"),
         (["layout", "PARQUET"], "this command is about Mosaic files: found Parquet"),
+        (["layout", "ONE", "PARQUET"], ".parquet: this command is about Mosaic files: found Parquet"),
         (["head", "ONE", "-c", "nme"], "no column 'nme'; did you mean 'name'?"),
         (["sql", "select nme from t", "t=ONE"], "no column 'nme'; did you mean 'name'?"),
         (["sql", "select", "t=ONE"], "Parser Error"),

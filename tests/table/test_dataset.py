@@ -543,6 +543,7 @@ def test_lists_of_files_as_pyarrow_reads_them(
             [*(f"day=1/{i}.parquet" for i in range(12)), "a.csv", "_SUCCESS", ".x.mosaic"],
             r"12 \.parquet, 1 \.csv",
         ),
+        ([f"{i}.{suffix}" for i, suffix in enumerate("abcdef")], ", ".join(rf"1 \.{each}" for each in "abcdef")),
     ],
 )
 def test_a_directory_without_mosaic_files(
@@ -599,3 +600,12 @@ def test_one_partition_on_a_store_takes_few_requests() -> None:
         assert smalti.read_table("s3://partitions/t", ["x"], [("day", ">=", 0)]).num_rows == 100
         listings = [request for request in server.requests() if "list-type" in request.query]
         assert len(listings) <= 6, "so many partitions match that all files are listed at once"
+
+
+def test_an_error_of_a_read_that_needs_all_directories_stands_alone(tmp_path: Path) -> None:
+    """Starting over with all of them is nothing that a user should read about."""
+    for day in (1, 2):
+        smalti.write_dataset(pa.table({"day": [day], "a": [day]}), tmp_path, partition_by=["day"], mode="append")
+    with pytest.raises(smalti.NoSuchRowError) as error:
+        smalti.read_table(tmp_path, filters=[("day", "=", 1)], rows=range(5, 9))
+    assert error.value.__context__ is None

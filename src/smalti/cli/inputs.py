@@ -143,13 +143,15 @@ def list_inputs(paths: Sequence[str], source_format: str | None) -> tuple[Listin
 
 def open_each(paths: Sequence[str]) -> Iterator[tuple[str, smalti.MosaicFile]]:
     """Every Mosaic file that the paths lead to, open, by its name; for commands about how files are stored."""
+    from smalti.jobs.formats.tables import FormatTable
+
     with open_table(paths) as opened:
         if isinstance(opened, smalti.MosaicFile):
             yield source_name(paths), opened
         elif isinstance(opened, smalti.MosaicDataset):
             yield from open_locations(opened.locations)
         else:
-            formats = sorted({format_.title for format_ in getattr(opened, "formats", ())})
-            raise MosaicError(
-                "this command is about Mosaic files", path=source_name(paths), found=", ".join(formats) or None
-            )
+            formats = zip(opened.files, opened.formats, strict=True) if isinstance(opened, FormatTable) else ()
+            path, found = next(((path, each.title) for path, each in formats if each.name != "mosaic"), (None, None))
+            where = source_name(paths) if path is None or len(paths) == 1 else path
+            raise MosaicError("this command is about Mosaic files", path=where, found=found)

@@ -128,7 +128,7 @@ def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
 
 
 #: How many columns are read and computed at a time, so that old and new values of few of them are in memory together.
-_COLUMNS_AT_A_TIME = 256
+COLUMNS_AT_A_TIME = 256
 
 
 def fresh_columns(
@@ -138,8 +138,8 @@ def fresh_columns(
     if found.outcome is Outcome.ALL:
         return pa.table(list(compute(group, fields, found)), schema=pa.schema(fields))
     arrays: list[Any] = []
-    for start in range(0, len(fields), _COLUMNS_AT_A_TIME):
-        some = fields[start : start + _COLUMNS_AT_A_TIME]
+    for start in range(0, len(fields), COLUMNS_AT_A_TIME):
+        some = fields[start : start + COLUMNS_AT_A_TIME]
         old = file.read([each.name for each in some], group).columns
         is_same = found.outcome is Outcome.NONE
         arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found), some)

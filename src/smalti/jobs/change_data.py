@@ -195,22 +195,23 @@ class KeyedRows:
         """Columns of rows by their numbers, in the types of some fields; null where a number is null."""
         names = [field.name for field in fields]
         parts: list[list[Any]] = [[] for _ in fields]
-        places: list[Any] = []
+        positions: Any = pa.nulls(len(rows), pa.int64())
+        taken = 0
         for chunk in self.chunks:
             start, end = (pa.scalar(value, pa.int64()) for value in (chunk.start, chunk.end))
             inside = pc.and_(pc.greater_equal(rows, start), pc.less(rows, end)).fill_null(False)
-            if not inside.true_count:
+            count = inside.true_count
+            if not count:
                 continue
             data = chunk.read(names)
             local = pc.subtract(rows.filter(inside), start)
             for part, field in zip(parts, fields, strict=True):
                 part.append(_taken(data.column(field.name), local, field))
-            places.append(pc.indices_nonzero(inside))
-        if len(places) == 1 and len(places[0]) == len(rows):
-            return [part[0] for part in parts]
-        # Where each row is among those that were taken.
-        taken = pa.chunked_array(places, pa.uint64())
-        positions = pc.index_in(row_numbers(0, len(rows)).cast(pa.uint64()), value_set=taken)
+            if count == len(rows):
+                return [part[0] for part in parts]
+            # The k-th row that is found here is the k-th of what was taken here. A search for it would take longer.
+            positions = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), positions)
+            taken += count
         return [
             take_rows(_concatenated(part, field), positions) if part else null_array(len(rows), field.type)
             for part, field in zip(parts, fields, strict=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
-from smalti.jobs.change_columns import FileValues, Matches, counts_of, find_rows
+from smalti.jobs.change_columns import COLUMNS_AT_A_TIME, FileValues, Matches, counts_of, find_rows
 from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
@@ -158,7 +158,9 @@ def merged_values(
     matches = [Matches.of(each.is_valid()) if updates else Matches(Outcome.NONE) for each in numbers]
 
     def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
-        return rows.gather(numbers[group].filter(found.mask), fields)
+        wanted, step = numbers[group].filter(found.mask), COLUMNS_AT_A_TIME
+        parts = (fields[start : start + step] for start in range(0, len(fields), step))
+        return [column for some in parts for column in rows.gather(wanted, some)]
 
     matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
     counts = {"rows_updated": counts_of(file, matches)["rows"]}

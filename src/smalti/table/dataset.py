@@ -83,12 +83,10 @@ class MosaicDataset(Scannable):
 
         def attempt() -> Result:
             nonlocal table
-            try:
-                with closing(OpenFiles(table.budget)) as open_files:
-                    return read(table, open_files)
-            except IncompleteError:
-                table = self._list()
-                return attempt()
+            with suppress(IncompleteError), closing(OpenFiles(table.budget)) as open_files:
+                return read(table, open_files)
+            table = self._list()
+            return attempt()
 
         def list_again() -> None:
             nonlocal table

@@ -394,7 +394,7 @@ def no_files_error(locations: Sequence[Location], wanted: str = f"*{FILE_SUFFIX}
     found: Counter[str] = Counter()
     for location in locations:
         files = (entry.path for entry in location.entries(recursive=True) if entry.is_file)
-        found.update(PurePosixPath(name).suffix for name in Selection(location.path, (), "").chosen(files))
+        found.update(PurePosixPath(name).suffix for name in sorted(Selection(location.path, (), "").chosen(files)))
     holds = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in found.most_common())
     where = ", ".join(repr(location.path) for location in locations[:3]) + (", …" if len(locations) > 3 else "")
     return NoMosaicFilesError(f"no {wanted} in {where} ({holds or 'no files at all'})")
