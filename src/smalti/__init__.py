@@ -108,7 +108,7 @@ _HOMES = {
 
 
 #: Packages that are imported when they are used, and the package that each needs, if any.
-_ROOMS = {
+_PACKAGES = {
     "duckdb": "duckdb",
     "jobs": "",
     "kudu": "",
@@ -120,7 +120,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"smalti.{name}")
     for module, names in _HOMES.items():
         if name in names:
@@ -130,4 +130,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *(room for room, needs in _ROOMS.items() if not needs or find_spec(needs))})
+    return sorted({*globals(), *__all__, *(name for name, needs in _PACKAGES.items() if not needs or find_spec(needs))})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,8 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import smalti
+from smalti.cli import arguments
 from smalti.cli.commands import COMMANDS
+from smalti.jobs.formats.registry import FORMATS
 from tests.cli.conftest import mixed_table
+
+
+def test_the_help_names_all_formats() -> None:
+    assert re.sub(r" \(.*?\)", "", arguments.FORMATS).split(", ") == list(FORMATS)
 
 
 def test_schema(run: Any, mixed: Path, wide: Path) -> None:

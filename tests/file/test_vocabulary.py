@@ -129,7 +129,7 @@ def test_exact_batches_of_files_and_tables(origins: dict[str, Any]) -> None:
         origins["file"].iter_batches(exact=True)
 
 
-def test_rooms_load_when_they_are_used() -> None:
+def test_packages_load_when_they_are_used() -> None:
     code = """
 import sys, smalti
 assert not {"smalti.jobs", "smalti.polars", "smalti.duckdb", "pyarrow"} & set(sys.modules)

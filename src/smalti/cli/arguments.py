@@ -20,6 +20,7 @@ def adding(*adders: Callable[[argparse.ArgumentParser], None]) -> Callable[[argp
     return add
 
 
+#: The names of the formats of `smalti.jobs.formats.registry`, which help would take too long to import.
 FORMATS = "mosaic, parquet, orc, arrow, arrows, csv, json (one object per line), cfile"
 
 

@@ -18,7 +18,7 @@ from pyarrow import ipc
 from smalti._compat.arrow import empty_batch, null_array, size_of
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
-from smalti.jobs.keys import KeyIndex, duplicate_key, fit_keys
+from smalti.jobs.keys import KeyIndex, duplicate_key_error, fit_keys
 from smalti.logical.adapt import widen_array
 from smalti.logical.arrays import take_rows
 from smalti.mosaic.rows import row_numbers
@@ -96,7 +96,7 @@ class Spool:
             while left:
                 batch = rest if rest.num_rows else next(batches, None)
                 if batch is None:
-                    raise rows_differ(given, sum(rows))
+                    raise row_count_error(given, sum(rows))
                 part, rest = batch.slice(0, left), batch.slice(left)
                 self._add(part)
                 left -= part.num_rows
@@ -104,7 +104,7 @@ class Spool:
             self._cut()
         more = rest.num_rows + sum(batch.num_rows for batch in batches)
         if more:
-            raise rows_differ(given + more, sum(rows))
+            raise row_count_error(given + more, sum(rows))
         return tuple(self._chunks)
 
     def _add(self, batch: pa.RecordBatch) -> None:
@@ -132,7 +132,7 @@ class Spool:
         return location
 
 
-def rows_differ(found: int, expected: int) -> SchemaError:
+def row_count_error(found: int, expected: int) -> SchemaError:
     return SchemaError(
         "the data has another number of rows than the table, so they cannot be put side by side; join them by key "
         "columns with `on`",
@@ -181,7 +181,7 @@ class KeyedRows:
                 keys = fit_keys(other.read(self.keys.names), self.keys)
                 found = index.find(keys)
                 if found.null_count < len(found):
-                    raise duplicate_key(keys, pc.index(found.is_valid(), True).as_py())
+                    raise duplicate_key_error(keys, pc.index(found.is_valid(), True).as_py())
         return null_keys
 
     def find(self, keys: pa.Table) -> Any:

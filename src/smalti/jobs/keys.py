@@ -115,10 +115,10 @@ class KeyIndex:
         if len(last) == len(codes):
             return
         row = self._rows[pc.index(pc.not_equal(codes, row_numbers(0, len(codes))), True).as_py()].as_py()
-        raise duplicate_key(self.keys, row)
+        raise duplicate_key_error(self.keys, row)
 
 
-def duplicate_key(keys: pa.Table, row: int) -> SchemaError:
+def duplicate_key_error(keys: pa.Table, row: int) -> SchemaError:
     found = {name: keys.column(name)[row].as_py() for name in keys.column_names}
     return SchemaError(
         "the data has several rows with the same key, so it is not clear which of them to take", found=str(found)

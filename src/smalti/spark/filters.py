@@ -107,6 +107,14 @@ def rename_in_filters(filters: Sequence[SparkFilter], names: Mapping[str, str]) 
     ]
 
 
+def without_not_null(filters: Sequence[SparkFilter]) -> list[SparkFilter]:
+    """The filters that are worth applying to rows.
+
+    Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
+    """
+    return [each for each in filters if each[0] != "IsNotNull"]
+
+
 def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
     """The columns that filters are about.
 

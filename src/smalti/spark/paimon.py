@@ -22,7 +22,7 @@ from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import PaimonTable, open_table
 from smalti.predicate import Filter, normalize_filters
 from smalti.spark.driver.offsets import Offset
-from smalti.spark.filters import SparkFilter, filter_tree
+from smalti.spark.filters import SparkFilter, filter_tree, without_not_null
 from smalti.spark.options import ReadOptions
 from smalti.spark.task.read import OwnPiece, to_spark
 from smalti.table.listing import FoundFile
@@ -43,8 +43,7 @@ class SplitPiece(OwnPiece):
         names = [name for name in schema.names if name in self.table.table.field_dict]
         output = self.table.schema_of(names)
         adapter = Adapter(schema, names, convert=partial(to_spark, self.table.path))
-        # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
-        wanted = as_filter(output, [each for each in filters if each[0] != "IsNotNull"])
+        wanted = as_filter(output, without_not_null(filters))
         for batch in SplitReader(self.table, output, wanted, memory_limit=self.memory_limit).batches([self.split]):
             yield adapter.adapt(batch)
 

@@ -177,8 +177,13 @@ def parse_partition(directories: Sequence[str]) -> dict[str, str | None]:
     for directory in directories:
         key, equals, value = directory.partition("=")
         if equals and key:
-            values[unquote(key)] = None if value in (HIVE_NULL, PAIMON_NULL) else unquote(value)
+            values[unquote(key)] = unquote_value(value)
     return values
+
+
+def unquote_value(text: str) -> str | None:
+    """Return the value that the name of a directory spells, without its key; None for null."""
+    return None if text in (HIVE_NULL, PAIMON_NULL) else unquote(text)
 
 
 def partition_directory(values: Sequence[tuple[str, str | None]]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -21,7 +20,7 @@ from smalti.logical.adapt import ConstantOf
 from smalti.logical.arrays import as_compared, take_batch
 from smalti.logical.types import storage_kind
 from smalti.mosaic.rows import row_numbers
-from smalti.table.names import HIVE_NULL, PAIMON_NULL, partition_directory
+from smalti.table.names import partition_directory, unquote_value
 
 if TYPE_CHECKING:
     from smalti.table.listing import FoundFile
@@ -58,7 +57,7 @@ def level_values(path: str, names: Sequence[str]) -> dict[str, str | None]:
     >>> level_values("2026/S%C3%A3o/part.mosaic", ["year", "city", "more"])
     {'year': '2026', 'city': 'São', 'more': None}
     """
-    directories = [None if part in (HIVE_NULL, PAIMON_NULL) else unquote(part) for part in path.split("/")[:-1]]
+    directories = list(map(unquote_value, path.split("/")[:-1]))
     return {name: directories[level] if level < len(directories) else None for level, name in enumerate(names)}
 
 

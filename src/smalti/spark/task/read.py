@@ -29,7 +29,7 @@ from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import skip_unreadable, stored_columns
-from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters
+from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters, without_not_null
 from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert_array
@@ -210,8 +210,7 @@ class TaskScan:
         schema = self.stored.append(NUMBERS.field) if is_numbered else self.stored
         names = [NUMBERS.name, *stored.wanted] if is_numbered else stored.wanted
         adapter = Adapter(schema, names, constants, convert)
-        # Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
-        wanted = filter_tree([each for each in filters if each[0] != "IsNotNull"], types)
+        wanted = filter_tree(without_not_null(filters), types)
         row_index = NUMBERS if is_numbered else None
         return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept, row_index=row_index)
 
