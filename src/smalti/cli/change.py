@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace, screen: Screen) -> None:
     print_summary(screen, run_job(options, screen, getattr(jobs, COMMANDS[options.command].function)))
 
 
-run_drop_columns = run_reorder_columns = run_delete = run_merge = _run
+run_drop_columns = run_reorder_columns = run_delete = _run
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
@@ -151,3 +151,8 @@ def arguments_merge(parser: argparse.ArgumentParser) -> None:
     about = "what becomes of rows of the data that match none (default insert)"
     parser.add_argument("--when-not-matched", choices=("insert", "ignore"), help=about)
     _add_run(parser)
+
+
+def run_merge(options: argparse.Namespace, screen: Screen) -> None:
+    # The job says what is wrong if no key column is named.
+    print_summary(screen, run_job(options, screen, jobs.merge, on=options.on))
