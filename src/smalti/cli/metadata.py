@@ -186,7 +186,7 @@ def run_stats(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def merge_bounds(rows: Sequence[int], parts: Sequence[tuple[int, pa.Array]]) -> list[Any]:
-    """Minimum and maximum over row groups of so many rows, as JSON has them; None for both where they are not known.
+    """Minimum and maximum over row groups with these numbers of rows, as JSON has them; None if they are not known.
 
     A row group of nulls only says nothing about the bounds of the others. A row group with values but without bounds
     makes the bounds of the whole unknown, and so do files whose types cannot be compared.

@@ -57,7 +57,7 @@ class FoundFile:
     size: int
     #: Partition values by column, as text.
     partition: dict[str, str | None] = field(default_factory=dict, hash=False)
-    #: While a commit is carried out, the path that the file is moved to: whoever opens it later finds it there.
+    #: While a commit is carried out, the path that the file is moved to, where a later read finds it.
     final: str | None = None
     #: Time of modification in nanoseconds, 0 if it is not known.
     modified: int = 0

@@ -175,7 +175,7 @@ def write_dataset(
         The schema of an iterable, by default that of its first batch.
     options : WriterOptions, optional
     max_file_bytes, max_file_rows : int, optional
-        Begin another file when one has about so many bytes, by default 256 MiB, or exactly so many rows.
+        Begin another file when one has about `max_file_bytes`, by default 256 MiB, or exactly `max_file_rows`.
     keep : float, optional
         For how many hours removed files are kept where only smalti finds them, so that whoever has listed the table
         before can read on.

@@ -17,7 +17,7 @@ from smalti.units import show_count
 
 #: Longer cells are cut, so that one long text does not leave the other columns without room.
 MAX_CELL = 40
-#: The first so many rows decide which columns of a table fit.
+#: How many of the first rows decide which columns of a table fit.
 SAMPLE = 100
 
 

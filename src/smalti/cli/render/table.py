@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from smalti.cli.render.text import BOLD, DIM, Null, cutter, fit, painted, width
 
 GAP = 2
-#: The first so many rows decide the widths, so that a table of any length needs little memory. Columns grow if a later
+#: How many of the first rows decide the widths, so that a long table needs little memory. Columns grow if a later
 #: row has something longer that may not be cut.
 SAMPLE = 10_000
 #: A number, which is never cut: what would be left of it is another number.

@@ -177,7 +177,7 @@ class MosaicFileReader(GroupedReader):
 
     @property
     def file(self) -> smalti.MosaicFile:
-        """The file, for those who copy its row groups."""
+        """The file, for jobs that copy its row groups."""
         return self._file
 
     def group_bytes(self) -> tuple[int, ...]:

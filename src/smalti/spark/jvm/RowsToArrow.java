@@ -38,7 +38,7 @@ final class RowsToArrow {
   /** A batch is sent when its rows take this many bytes, or when the vectors are full. */
   static final long BATCH_BYTES = 32L << 20;
   private static final int MOST_ROWS = 1 << 16;
-  /** Of a batch in columns, so many rows are copied at most before the bytes are counted. */
+  /** The most rows of a batch in columns that are copied before the bytes are counted. */
   private static final int SLICE_ROWS = 256;
   private final Worker worker;
   private final BufferAllocator allocator;
@@ -97,7 +97,7 @@ final class RowsToArrow {
     stream.start();
   }
 
-  /** How many rows of so many columns a batch has at most. */
+  /** How many rows a batch with this number of columns has at most. */
   static int capacity(int columns) {
     return (int) Math.max(1L, Math.min((long) MOST_ROWS, BATCH_BYTES / (8L * columns + 8L)));
   }
