@@ -36,7 +36,7 @@ def touched(spark: Any) -> Callable[[], list[ScanFigures]]:
         nonlocal last
         spark._jsc.sc().listenerBus().waitUntilEmpty(60_000)
         first, last = last, store.executionsCount()
-        executions = store.executionsList(first, max(1, last - first))  # Spark 4.1 refuses 0
+        executions = store.executionsList(first, max(1, last - first))  # Spark refuses to list none.
         ids = [executions.apply(number).executionId() for number in range(executions.size())]
         return [figures for execution in ids for figures in _scans(store, execution)]
 

@@ -29,7 +29,7 @@ def took_batches(spark: Any) -> Callable[[], bool]:
         nonlocal last
         spark._jsc.sc().listenerBus().waitUntilEmpty(60_000)
         first, last = last, store.executionsCount()
-        executions = store.executionsList(first, max(1, last - first))  # Spark 4.1 refuses 0
+        executions = store.executionsList(first, max(1, last - first))  # Spark refuses to list none.
         ids = [executions.apply(number).executionId() for number in range(executions.size())]
         graphs = [store.planGraph(execution).allNodes() for execution in ids]
         return any(graph.apply(n).name() == "MosaicBatches" for graph in graphs for n in range(graph.size()))
