@@ -291,6 +291,7 @@ def test_standard_output(places: dict[str, list[str]]) -> None:
         (["sql", "select 1", "1.mosaic"], "expected such as t=1.mosaic"),
         (["stats", "TABLE", "--row-group", "0"], "--row-group is for a single file"),
         (["head", "EMPTY"], "no files of a known format"),
+        (["convert", "ONE", "x.mosaic", "--stats-columns", ""], "no column '' to keep statistics of"),
         (["merge", "TABLE", "PARQUET", "--on", ","], "no key column is named: found [], expected at least one"),
     ],
 )

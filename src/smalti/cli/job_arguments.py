@@ -106,7 +106,8 @@ def add_replacing(parser: argparse.ArgumentParser, *, salvages: bool = False) ->
         elif get_origin(hint) is Literal:
             kind = {"choices": get_args(hint)}
         elif option.name == "stats_columns":
-            kind = {"action": "extend", "type": split_names, "metavar": "NAMES"}
+            # Without a name the text stays what it is, so that the writer refuses it.
+            kind = {"action": "extend", "type": lambda text: split_names(text) or [text], "metavar": "NAMES"}
         elif option.name.endswith(("_bytes", "_threshold")):
             kind = {"type": partial(byte_count, least=0), "metavar": "SIZE"}
         else:
