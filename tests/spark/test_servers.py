@@ -17,7 +17,7 @@ from smalti.cli.main import main
 from smalti.spark.setup.java import ensure_java
 from tests.spark.test_kill import HOME, process, wait_for
 from tests.support.children import ROOT
-from tests.support.long import LONG
+from tests.support.long import long_only
 
 COLUMNS = 2_000
 SMALL = ["--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
@@ -36,7 +36,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-@pytest.mark.skipif(not LONG, reason="make test-long: the next test has a server of Connect, too")
+@long_only  # The next test has a server of Connect, too.
 def test_connect_reads_3_of_2000_columns(jar: str, tmp_path: Path) -> None:
     """The client is another process, and has nothing but pyspark. A bucket that is not needed is damaged."""
     path = tmp_path / "wide.mosaic"
@@ -85,6 +85,7 @@ def test_a_client_of_connect_brings_the_jar(tmp_path: Path) -> None:
     assert found == {"before": True, "union": [2, 4], "copied": 3}
 
 
+@long_only  # A server of Connect runs SQL without a Python driver, too.
 def test_spark_sql(jar: str, tmp_path: Path) -> None:
     warehouse = f"spark.sql.warehouse.dir={tmp_path}/warehouse"
     statements = """
