@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
+from sphinx import addnodes
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
@@ -33,3 +34,11 @@ def setup(app: Any) -> None:
     """Fences of ours that the tests read, and that are plain text to a reader."""
     for name in ("tree", "layers", "walk"):
         app.add_lexer(name, TextLexer)
+    app.connect("doctree-read", unlink_words)
+
+
+def unlink_words(_: Any, tree: Any) -> None:
+    """A parameter of type "path or URI" is no link to an attribute that is called `path`."""
+    for link in list(tree.findall(addnodes.pending_xref)):
+        if link["reftarget"] == "path":
+            link.replace_self(link.children)
