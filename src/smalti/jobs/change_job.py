@@ -172,16 +172,24 @@ def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, List
     """List a table and find out which columns its files have; again if files are replaced meanwhile."""
     location = locate(table, filesystem).absolute()
 
-    def list_and_learn() -> tuple[Target, Listing, Snapshot]:
+    def find() -> tuple[Target, Listing]:
         try:
-            target, listing = _find_file(location) if location.is_file() else find_table(location)
+            return _find_file(location) if location.is_file() else find_table(location)
         except PaimonTableError as error:
             raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
-        snapshot = Snapshot.of(listing, ReadSettings())
-        snapshot.learn(snapshot.files)
-        return target, listing, snapshot
 
-    return read_again(list_and_learn, lambda: None)
+    found = find()  # A table that is missing from the start is not looked for again.
+
+    def find_again() -> None:
+        nonlocal found
+        found = find()
+
+    def learn() -> tuple[Target, Listing, Snapshot]:
+        snapshot = Snapshot.of(found[1], ReadSettings())
+        snapshot.learn(snapshot.files)
+        return *found, snapshot
+
+    return read_again(learn, find_again)
 
 
 def _find_file(location: Location) -> tuple[Target, Listing]:
