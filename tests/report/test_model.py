@@ -83,6 +83,8 @@ def test_notebook_display() -> None:
     assert "row group 1" in shown  # a small map
     assert layout.count("<tr>") == 9 + 1 + 2
     assert len(shown) < 10_000
+    with smalti.open(written(pa.table({"a": [1], "s": [{"x": 1, "y": 2}]}))) as file:
+        assert "2, stored as 4" in file._repr_html_()
 
 
 def test_a_partial_layout_can_be_shown() -> None:

@@ -27,8 +27,10 @@ def view_file(file: MosaicFile, path: str | None) -> str:
     """The file as a whole, a small map of row groups and buckets, and the first columns."""
     layout = file.layout(())
     bands = [(f"row group {group.index}", [bucket.size for bucket in group.buckets]) for group in layout.row_groups]
-    facts = [("file", path or "in memory"), *layout.facts]
-    return html_summary("Mosaic file", facts, *_columns(file.schema), bands=bands)
+    facts = {"file": path or "in memory", **dict(layout.facts)}
+    if file.num_columns != layout.num_columns:  # Structs are stored as a column for each field.
+        facts["columns"] = f"{file.num_columns:,}, stored as {layout.num_columns:,}"
+    return html_summary("Mosaic file", list(facts.items()), *_columns(file.schema), bands=bands)
 
 
 def view_scan(scan: Scan) -> str:
