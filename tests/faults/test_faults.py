@@ -23,11 +23,11 @@ LOCAL = {
     "cfile": (2, ["error", "full"]),
     "read": (1, ["error", "short"]),
     "dataset": (5, ["error", "all short"]),
-    "convert": (31, ["error", "full", "dead", "stays full", "all short"]),
-    "compact": (43, ["error", "full", "dead", "stays full", "all short"]),
-    "merge": (97, ["error", "full", "dead"]),
-    "delete": (97, ["error", "full", "stays full"]),
-    "delete in a file": (43, ["error", "full", "dead"]),
+    "convert": (53, ["error", "full", "dead", "stays full", "all short"]),
+    "compact": (71, ["error", "full", "dead", "stays full", "all short"]),
+    "merge": (151, ["error", "full", "dead"]),
+    "delete": (151, ["error", "full", "stays full"]),
+    "delete in a file": (71, ["error", "full", "dead"]),
 }
 REMOTE = {
     "write": (2, ["refused", "cut"]),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import smalti
+from tests.support.long import LONG
 
 ROWS = 1000
 Check = Callable[[Any], list[dict[str, Any]]]
@@ -104,6 +105,10 @@ def sources(spark: Any, tmp_path_factory: pytest.TempPathFactory, parquet: Path)
     }
 
 
+#: In the short form, those of vectors that Spark copies like its usual ones.
+SOME_QUERIES = ("all", "computed for some rows")
+
+
 @pytest.mark.parametrize("source", ["parquet", "parquet off heap", "orc", "mosaic"])
 def test_rows_are_the_same(
     spark: Any, tmp_path: Path, sources: dict[str, Any], took_batches: Callable[[], bool], source: str
@@ -112,6 +117,8 @@ def test_rows_are_the_same(
     spark.conf.set("spark.sql.columnVector.offheap.enabled", source == "parquet off heap")
     try:
         for query, text in QUERIES.items():
+            if source in ("parquet off heap", "orc") and query not in SOME_QUERIES and not LONG:
+                continue
             took_batches()
             spark.sql(text).write.format("mosaic").mode("overwrite").save(str(tmp_path / "batches"))
             assert took_batches(), query

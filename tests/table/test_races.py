@@ -296,6 +296,8 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("name", [*PAIRS, *NEW_PAIRS])
 def test_races(name: str, place: tuple[str, Any]) -> None:
     root, pair = place
+    if ROUNDS == 1 and root.startswith("s3") and [*PAIRS, *NEW_PAIRS].index(name) % 2:
+        pytest.skip("make races")
     actions, start = (PAIRS[name], START) if name in PAIRS else (NEW_PAIRS[name], [])
     wrong: Counter[str] = Counter()
     for number in range(ROUNDS):
@@ -321,8 +323,9 @@ def test_held(held: str, meanwhile: str, place: tuple[str, Any]) -> None:
         pytest.skip("make races")
     actions = next(each for each in HELD if each[0][0] == held), MEANWHILE[meanwhile]
     wrong: Counter[str] = Counter()
-    # The short form takes every fourth step, and begins at another one for each of the actions meanwhile.
-    for step in range(list(MEANWHILE).index(meanwhile) % 4, 60, 4) if short else range(60):
+    # The short form takes every fourth step, or eighth, and begins at another one for each of the actions meanwhile.
+    stride = 1 if not short else 8 if root.startswith("s3") else 4
+    for step in range(list(MEANWHILE).index(meanwhile) % stride, 60, stride):
         table = f"{root}/held-{held}-{meanwhile.replace(', ', '-')}-{step}"
         make_table(table)
         make_sources(table, actions)
