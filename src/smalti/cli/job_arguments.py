@@ -45,7 +45,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_job(options: argparse.Namespace, screen: Screen, job: Callable[..., Any], *source: Any, **more: Any) -> Any:
-    """Call a job with the arguments that were typed, or `more` in their place, while a bar shows its progress."""
+    """Call a job with the arguments of the command line while a bar shows its progress; those of `more` win."""
     values = given(options) | more
     with job_progress(screen.err, resumes=values.get("resume", False)) as progress:
         return job(*source, progress=progress, **values)

@@ -158,7 +158,7 @@ def _condition(text: str, table: Scannable) -> Any:
 
 
 def _limit(options: argparse.Namespace) -> int | None:
-    """The most rows to show; `--rows` chooses them in the place of `-n`."""
+    """How many rows are shown at most. With `--rows`, which names the rows, `-n` does not count."""
     limit: int | None = None if getattr(options, "rows", None) is not None else options.n
     return limit if not options.vertical else MAX_VERTICAL if limit is None else min(MAX_VERTICAL, limit)
 

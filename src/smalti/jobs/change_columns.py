@@ -48,7 +48,7 @@ class Matches(NamedTuple):
 
 
 def counts_of(file: TableFile, matches: Sequence[Matches]) -> dict[str, int]:
-    """What the report says of rows that match."""
+    """The counts of matching rows, under the names that the report has for them."""
     rows = sum(each.count(file.num_rows(group)) for group, each in enumerate(matches))
     return {"rows": rows, "rows_unknown": sum(each.unknown for each in matches)}
 

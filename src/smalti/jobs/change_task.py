@@ -210,7 +210,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     return SplitResult((staged,), counts=counts)
 
 
-#: What the numbers of rows of the data that were found are staged as.
+#: How a task stages the numbers of the rows of the data that it has found in its file.
 MATCHED = pa.schema({"row": pa.int64()})
 
 

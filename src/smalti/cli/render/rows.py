@@ -95,7 +95,7 @@ def _count_fitting(widths: Iterable[int], room: int) -> int:
 
 
 def _width(column: int, sample: list[pa.RecordBatch], name: str) -> int:
-    """What the first values of a column need, and its name."""
+    """How wide a column is on the screen, so that its name and its first values fit."""
     values = [_cut(value) for batch in sample for value in plain_values(batch.column(column).slice(0, SAMPLE))]
     return max([min(width(name), MAX_CELL), *map(width, values)])
 
