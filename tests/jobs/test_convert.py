@@ -7,10 +7,14 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +22,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.io.locations import locate
-from smalti.jobs.staging import Staging
+from smalti.jobs.staging import Staging, job_digest
 from smalti.table import splits
 from smalti.table.names import JOBS, is_ours
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
@@ -267,6 +271,42 @@ def test_changed_input_is_not_resumed(tmp_path: Path) -> None:
     assert summary.resumed_splits == 0
     assert len(jobs.clean(tmp_path / "out", timedelta(0))) == 1
     assert hidden(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        lambda middle: pc.field("n").isin([*range(99), middle, *range(99)]),
+        lambda middle: [("n", "in", np.array([*range(999), middle, *range(999)]))],
+        lambda middle: pa.schema([pa.field("n", pa.int64(), metadata={"k": f"{'x' * 999}{middle}"})]),
+    ],
+)
+def test_work_whose_text_is_the_same_is_told_apart(argument: Callable[[int], Any]) -> None:
+    """The text of long lists, arrays and metadata has no middle, and their digest has."""
+    assert repr(argument(1000)) == repr(argument(1001))
+    assert job_digest(argument(1000)) == job_digest(argument(1000)) != job_digest(argument(1001))
+
+
+def test_the_rows_of_another_condition_are_not_resumed(tmp_path: Path) -> None:
+    """A killed job leaves finished splits. Another condition may have the same `repr`, which shortens long lists."""
+    (tmp_path / "raw").mkdir()
+    for number in range(3):
+        pq.write_table(pa.table({"n": range(number * 1000, number * 1000 + 1000)}), tmp_path / f"raw/f{number}.parquet")
+
+    def killed(event: jobs.Progress) -> None:
+        if event.done == 1:
+            raise KeyboardInterrupt
+
+    def keep(middle: int) -> Any:
+        return pc.field("n").isin([*range(10), *range(middle, middle + 500), *range(2000, 2010)])
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1, where=keep(100), progress=killed)
+    assert len(list((tmp_path / "out").rglob("done/*.json"))) == 1
+    other = jobs.convert(tmp_path / "raw", tmp_path / "out", split_bytes=1, workers=1, where=keep(300))
+    assert other.resumed_splits == 0
+    expected = [*range(10), *range(300, 800), *range(2000, 2010)]
+    assert sorted(rows_of(tmp_path / "out")["n"].to_pylist()) == expected
 
 
 def test_without_resume_it_starts_afresh(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def compact(
             raise MosaicError("target lies in the source; leave it out to compact in place", path=location.path)
         goal.refuse_overlap(listing)
     # The first half of the id says what is asked for, the second half of which files.
-    request = job_digest(["compact", location.path, repr((options, keys, target_file_bytes, batch_size))])[:8]
+    request = job_digest(["compact", location.path, options, keys, target_file_bytes, batch_size])[:8]
     staging = Staging(location, request + job_digest(fingerprint(listing))[:8])
     change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):

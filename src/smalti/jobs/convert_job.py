@@ -148,8 +148,8 @@ def convert(
         "files": fingerprint(listing),
         "formats": [found.name for found, _ in formats],
         "target": [location.path, format_.name, is_file],
-        "options": repr((options, columns, types, target_file_bytes, split_bytes, batch_size, where))
-        + (on_error if on_error == "skip-columns" else ""),
+        "options": [options, columns, types, target_file_bytes, split_bytes, batch_size, where],
+        "salvages": on_error == "skip-columns",
     }
     staging = Staging(goal.root, job_digest(work))
     change = goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)

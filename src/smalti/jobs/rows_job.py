@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 from collections.abc import Mapping
 from functools import partial
 from math import isinf
@@ -20,6 +18,7 @@ from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import Assignment, Condition, assigned_values, delete_rows, evaluate
 from smalti.jobs.change_task import FileChange
+from smalti.jobs.staging import describe
 from smalti.jobs.summary import ChangeReport
 from smalti.logical.adapt import widen_array
 from smalti.predicate.python import AnyFilter, columns_of_expression
@@ -55,7 +54,7 @@ def delete(table: AnyPath, where: AnyFilter | str, **run: Unpack[RunValues]) -> 
     def prepare(opened: OpenTable) -> FileChange:
         return FileChange(partial(delete_rows, Condition.of(where, opened.schema)))
 
-    return run_change("delete", table, _described(where), prepare, **run)
+    return run_change("delete", table, describe(where), prepare, **run)
 
 
 def update(
@@ -93,19 +92,8 @@ def update(
         source = partial(assigned_values, assignments, None if where is None else Condition.of(where, opened.schema))
         return FileChange(partial(change_values, [each.field for each in assignments], source, None))
 
-    request = _described((where, dict(values)))
+    request = describe((where, dict(values)))
     return run_change("update", table, request, prepare, **run)
-
-
-def _described(request: object) -> str | None:
-    """A digest of a condition or of values, None if there is none.
-
-    The text of a condition would not do, because Arrow and numpy leave out the middle of long lists.
-    """
-    try:
-        return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
-    except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
-        return None
 
 
 def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:

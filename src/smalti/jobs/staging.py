@@ -16,22 +16,41 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import pickle
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.log import CommitLog
-from smalti.table.names import JOBS, staging_directory
+from smalti.table.names import JOBS, new_token, staging_directory
 from smalti.table.records import Commit
 
 
 def job_digest(work: object) -> str:
-    """An id for some work, the same whenever the work is described in the same way."""
-    return hashlib.sha256(json.dumps(work, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """An id for some work, the same whenever the work is described in the same way.
+
+    What JSON has no form for is pickled. Text would not do: Arrow and numpy leave out the middle of long lists. Work
+    that cannot be serialised is never the same.
+    """
+
+    def digest(value: object) -> str:
+        return describe(value) or new_token()
+
+    return hashlib.sha256(json.dumps(work, sort_keys=True, default=digest).encode()).hexdigest()[:16]
+
+
+def describe(request: object) -> str | None:
+    """A digest of what a user has asked for; None if it cannot be serialised, as some functions cannot."""
+    try:
+        return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
+        return None
 
 
 @dataclass(frozen=True)
