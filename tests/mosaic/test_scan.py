@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 import smalti
+from smalti._core.allowance import Allowance
+from smalti.mosaic.bucket import BucketReader
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.scan import GroupRead, plan_scan
 from tests.support.compare import assert_same
@@ -108,3 +110,40 @@ def test_damage_behind_the_first_rows_is_found_by_those_who_read_it() -> None:
     data[20:30] = bytes(10)
     with smalti.open(bytes(data)) as file, pytest.raises(smalti.CorruptFileError):
         file.head(10_000)
+
+
+@pytest.mark.parametrize("page_size_threshold", [0, 1 << 30], ids=["paged", "monolithic"])
+@pytest.mark.parametrize("is_remote", [False, True])
+@pytest.mark.parametrize("readahead", [0, 2])
+def test_reads_of_cached_buckets_that_decode_them_more_than_once(
+    page_size_threshold: int, *, is_remote: bool, readahead: int
+) -> None:
+    """Row groups that are repeated, and those that take more memory than was estimated, are decoded from one fetch."""
+    n = 20_000
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.string()), ("c", pa.string())])
+    columns = [range(n), ["x" * 2000] * n, [f"y{i}" if i % 3 else None for i in range(n)]]
+    table = pa.table([pa.array(*each) for each in zip(columns, schema.types, strict=True)], schema=schema)
+    options = {"num_buckets": 3, "page_size_threshold": page_size_threshold, "row_group_max_rows": n // 2}
+    data = written(table, **options)
+    source = smalti.ReadAt(lambda offset, size: data[offset : offset + size], len(data), is_remote=is_remote)
+    groups = [0, 0, 1, 0]
+    expected = pa.concat_tables([table.slice(group * n // 2, n // 2) for group in groups])
+    with smalti.open(source, readahead=readahead) as file:
+        file.read(["a", "c"])  # into the cache
+        assert_same(pa.Table.from_batches(file.iter_batches()), table)
+        for _ in range(2):
+            assert_same(file.read(["a", "c"], row_groups=groups), expected.select(["a", "c"]))
+            assert_same(file.read(["c"], [("a", ">=", 0)], row_groups=groups), expected.select(["c"]))
+            batches = file.iter_batches(3000, ["c", "a"], row_groups=groups)
+            assert_same(pa.Table.from_batches(batches), expected.select(["c", "a"]))
+
+
+def test_a_bucket_that_was_released_is_not_decoded() -> None:
+    with smalti.open(written(pa.table({"a": range(10)}))) as file:
+        columns, scanner = file.columns.stored.every, file._scanner
+        file.read()
+        for reader in (scanner.buckets, BucketReader(file._source, file._tail)):
+            buckets = reader.fetch(0, columns.buckets)
+            assert scanner.decode(0, columns, buckets, Allowance(10_000)).column(0).to_pylist() == list(range(10))
+            with pytest.raises(RuntimeError, match="released"):
+                scanner.decode(0, columns, buckets, Allowance(10_000))

@@ -40,7 +40,7 @@ class Bucket:
     `data` is all of the bucket, or only the directory of a paged one if not all columns are wanted.
     """
 
-    __slots__ = ("block", "child_rows", "data", "entry", "group", "number", "pages", "physical", "slots")
+    __slots__ = ("block", "child_rows", "data", "entry", "group", "is_released", "number", "pages", "physical", "slots")
 
     def __init__(self, group: int, number: int, physical: PhysicalColumns, entry: BucketEntry) -> None:
         self.group = group
@@ -56,6 +56,7 @@ class Bucket:
         self.pages: dict[int, Page | None] = {}
         #: Of a monolithic bucket: the columns of its inflated block.
         self.block: BucketViews | None = None
+        self.is_released = False
 
     def uninflated_slots(self) -> list[tuple[int, memoryview]]:
         return [(node, slot) for node, slot in self.slots.items() if node not in self.pages]
@@ -69,11 +70,11 @@ class Bucket:
         return PAGE_RATIO * sum([len(slot) for node, slot in self.slots.items() if node not in pages])
 
     def release(self) -> None:
-        """Drop the inflated bytes."""
-        self.pages, self.block = {}, None
+        """Drop the bytes of a bucket that is not decoded again."""
+        self.data, self.slots, self.pages, self.block, self.is_released = memoryview(b""), {}, {}, None, True
 
     def copy(self) -> Bucket:
-        """A shallow copy whose `slots` and `pages` another reader may add to."""
+        """A shallow copy, which another reader may add slots and pages to, and release."""
         copy = Bucket(self.group, self.number, self.physical, self.entry)
         copy.data, copy.child_rows, copy.block = self.data, self.child_rows, self.block
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
@@ -90,7 +91,6 @@ class Bucket:
             return kept, BUCKET_COST + COLUMN_COST * self.physical.num_physical + self.entry.uncompressed_size
         kept.data, kept.child_rows = memoryview(bytes(self.data[: directory_size(self.physical)])), self.child_rows
         kept.pages = {node: page and bytes(page) for node, page in self.pages.items()}  # type: ignore[arg-type]
-        kept.slots = dict.fromkeys(kept.pages, memoryview(b""))
         size = len(kept.data) + sum(len(page) for page in kept.pages.values() if page is not None)
         return kept, BUCKET_COST + COLUMN_COST * len(kept.pages) + size
 
@@ -109,12 +109,13 @@ class BucketCache:
         return num_bytes <= self._max_bytes // 4
 
     def get(self, group: int, bucket: int) -> Bucket | None:
+        """A cached bucket, which its readers only copy."""
         with self._lock:
             found = self._kept.get((group, bucket))
             if found is None:
                 return None
             self._kept.move_to_end((group, bucket))
-        return found[0].copy()
+        return found[0]
 
     def put(self, bucket: Bucket) -> None:
         """Cache an inflated bucket in place of an earlier state of it, and drop the oldest ones."""
@@ -138,8 +139,8 @@ class BucketCache:
 class Wanted(NamedTuple):
     """The buckets that are wanted of a row group.
 
-    `fetched` has buckets, by number, that were read already, `whole` the numbers of those of which all columns will be
-    wanted.
+    `fetched` has buckets, by number, that were read already and may have other readers, `whole` the numbers of those
+    of which all columns will be wanted.
     """
 
     group: int
@@ -185,7 +186,7 @@ class BucketReader:
         columns are wanted; the second reads the wanted slots. From a store, small paged buckets are read whole where
         that takes less time; and where the companion has the sizes of slots, these are read in the first round too. The
         directory still decides: a slot that is elsewhere is read again. Of buckets that are fetched or cached, only
-        missing slots are read.
+        missing slots are read. All buckets that are returned belong to the caller, who inflates and releases them.
         """
         pending = [self._pending(one, read) for one in wanted for read in one.reads]
         self._choose_whole(pending)
@@ -210,7 +211,7 @@ class BucketReader:
         if bucket is None and self.cache is not None:
             bucket = self.cache.get(group, number)
         if bucket is not None:
-            return _Pending(bucket, read, 0)
+            return _Pending(bucket.copy(), read, 0)
         bucket = Bucket(group, number, read.physical, self.tail.entry(group, number))
         size = bucket.entry.size
         if bucket.entry.mode == PAGED and not read.whole and number not in wanted.whole:
@@ -266,6 +267,8 @@ class BucketReader:
         A monolithic bucket is inflated here, unless it is or the file is not compressed. If only the `first` rows are
         wanted, a bucket of one column is inflated no further than they reach.
         """
+        if bucket.is_released:
+            raise RuntimeError(f"bucket {bucket.number} of row group {bucket.group} was released; fetch it again")
         physical, num_rows = bucket.physical, self.tail.index.rows(bucket.group)
         if bucket.entry.mode == MONOLITHIC:
             if first is not None and bucket.block is None and self.is_compressed and physical.num_physical == 1:
@@ -341,7 +344,7 @@ class _Pending:
         directory = parse_directory(data, bucket.physical, entry.size, wanted)
         bucket.child_rows = directory.child_rows
         for node, (offset, size) in zip(wanted, directory.slots, strict=True):
-            if node in bucket.slots:
+            if node in bucket.slots or node in bucket.pages:
                 continue
             guess = guessed.get(node)
             if guess is not None and guess[0] == (offset, size):
