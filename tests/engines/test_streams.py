@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -105,6 +107,79 @@ def test_columns_by_pattern(kind: str, columns: list[str], names: list[str], req
 def test_a_pattern_that_matches_nothing(kind: str, request: pytest.FixtureRequest) -> None:
     with pytest.raises(smalti.SchemaError, match=r"no column matches .y\*."):
         smalti.read_table(request.getfixturevalue(kind), ["y*"])
+
+
+#: Columns that are asked for, and those that come: a repeated column is repeated, patterns and struct fields are not.
+REPEATED = {
+    "id,id": "id,id",
+    "click.b,id,click.b": "click.b,id,click.b",
+    "id,click.*,id,click.?": "id,click.a,click.b,id",
+    "id,id,*": "id,id,click.a,click.b,x*,s",
+    "*,id,id": "id,click.a,click.b,x*,s,id",
+    "id,s.a,id,s.a,click.a,s.b,click.a": "id,s,id,click.a,click.a",
+    "s.a,s,s": "s,s",
+    "": "",
+}
+STRUCTS = TABLE.append_column("s", pa.array([{"a": n, "b": str(n)} for n in range(4)])).replace_schema_metadata(
+    {"k": "v"}
+)
+READS: dict[str, Callable[[Any, list[str]], pa.Table]] = {
+    "to_table": lambda opened, columns: opened.to_table(columns),
+    "to_batches": lambda opened, columns: pa.Table.from_batches(opened.to_batches(columns)),
+    "exact": lambda opened, columns: pa.Table.from_batches(opened.to_batches(columns, batch_size=3, exact=True)),
+    "filtered": lambda opened, columns: pa.Table.from_batches(opened.to_batches(columns, "id > 0")),
+    "by number": lambda opened, columns: pa.Table.from_batches(opened.to_batches(columns, rows=range(4))),
+    "reader": lambda opened, columns: opened.scan(columns).to_reader().read_all(),
+    "narrowed": lambda opened, columns: opened.scan().to_table(columns),
+    "cast": lambda opened, columns: opened.scan(columns, schema=STRUCTS.schema).to_table(),
+    "head": lambda opened, columns: opened.head(4, columns),
+    "tail": lambda opened, columns: opened.tail(4, columns),
+    "take": lambda opened, columns: opened.take(range(4), columns),
+    "read": lambda opened, columns: opened.read(columns),
+    "iter_batches": lambda opened, columns: pa.Table.from_batches(opened.iter_batches(columns=columns)),
+    "row group": lambda opened, columns: opened.row_group(0).read(columns),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_every_read_repeats_repeated_columns_and_keeps_metadata(read: str, tmp_path: Path) -> None:
+    smalti.write_table(STRUCTS, tmp_path / "t.mosaic", row_group_max_rows=2)
+    file = smalti.open(tmp_path / "t.mosaic")
+    for opened in (file,) if read in ("read", "iter_batches", "row group") else (file, smalti.dataset(tmp_path)):
+        for asked, names in REPEATED.items():
+            if read in ("narrowed", "cast") and "s.a" in asked:
+                continue  # Both choose among columns.
+            columns, wanted = ([name for name in text.split(",") if name] for text in (asked, names))
+            found = READS[read](opened, columns)
+            assert found.schema.names == wanted, (asked, opened)
+            assert found.schema.metadata == STRUCTS.schema.metadata, (asked, opened)
+            assert found.num_rows == (2 if read == "row group" else 4)
+            for index, name in enumerate(wanted):
+                assert name == "s" or found.column(index).equals(STRUCTS[name].slice(0, found.num_rows)), (
+                    asked,
+                    opened,
+                )
+
+
+@pytest.mark.parametrize("columns", [None, ["id", "id"], []], ids=["all", "repeated", "none"])
+@pytest.mark.parametrize("filters", [None, "id != 2"], ids=["rows", "matching rows"])
+def test_the_first_and_last_rows(origin: Any, columns: list[str] | None, filters: Any) -> None:
+    """Negative numbers leave rows out at the other end, as in pandas and Polars."""
+    rows = TABLE.to_pandas() if filters is None else TABLE.to_pandas().query("id != 2")
+    for count in (0, 1, 3, 4, 9, -1, -3, -4, -9):
+        found = [(origin.head(count, columns, filters), rows.head(count))]
+        if hasattr(origin, "tail"):
+            found.append((origin.tail(count, columns, filters), rows.tail(count)))
+        for table, expected in found:
+            assert table.num_rows == len(expected), count
+            assert table.schema.names == (TABLE.column_names if columns is None else columns)
+            assert columns == [] or table.column(0).to_pylist() == expected["id"].to_list()
+
+
+def test_a_number_of_rows_is_whole(origin: Any) -> None:
+    assert origin.head(np.int64(1)).num_rows == 1
+    with pytest.raises(smalti.MosaicError, match=r"not a whole number: found 2\.5"):
+        origin.head(2.5)
 
 
 class TestSources:

@@ -44,23 +44,6 @@ class TestProjection:
     def test_all_columns_come_in_the_order_written(self, data: bytes) -> None:
         assert_same(read(data), TABLE)
 
-    def test_repeated_names(self, data: bytes, tmp_path: Path) -> None:
-        """As `read` of pyarrow.parquet.ParquetFile has them once, and `read_table` and datasets as often as asked."""
-        names = ["c", "a", "c"]
-        assert_same(read(data, columns=names), TABLE.select(["c", "a"]))
-        (tmp_path / "t.mosaic").write_bytes(data)
-        table = smalti.dataset(tmp_path)
-        found = [
-            smalti.read_table(data, names),
-            smalti.read_table(data, names, schema=TABLE.schema),
-            table.to_table(names),
-            pa.Table.from_batches(table.to_batches(names)),
-            pa.table(smalti.scan(data, names)),
-        ]
-        for each in found:
-            assert_same(each, TABLE.select([2, 1, 2]))
-        assert smalti.read_table(data, ["c", "c", "*"]).column_names == ["c", "b", "a"]
-
     def test_no_columns_still_has_rows(self, data: bytes) -> None:
         table = read(data, columns=[])
         assert (table.num_rows, table.num_columns) == (5, 0)

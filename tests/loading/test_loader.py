@@ -93,6 +93,12 @@ def test_what_a_batch_is(path: Path) -> None:
     assert np.shares_memory(batches[1]["x"], batches[0]["x"]) or not batches[0]["x"].flags.owndata
 
 
+def test_a_repeated_column_comes_once(path: Path) -> None:
+    for source in (path, path / "part=2/rows.mosaic"):
+        loader = smalti.loader(source, ["id", "x", "id"], 5)
+        assert list(next(iter(loader))) == loader.schema.names == ["id", "x"]
+
+
 def test_single_rows(path: Path) -> None:
     """A dataset of rows, as PyTorch's map-style datasets are."""
     loader = smalti.loader(path, ["id", "name"])

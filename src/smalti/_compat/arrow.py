@@ -23,15 +23,16 @@ from smalti.memory import most_memory
 # --- making arrays and batches --------------------------------------------------------------------------------------
 
 
-def columnless_batch(num_rows: int) -> pa.RecordBatch:
-    """Make a batch of rows without columns. All versions: the constructors make it have no rows.
+def columnless_batch(num_rows: int, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Make a batch of rows without columns, with the metadata of `schema`. All versions: the constructors make no rows.
 
     Examples
     --------
     >>> columnless_batch(5).num_rows
     5
     """
-    return pa.record_batch([pa.nulls(num_rows)], names=["no column"]).select([])
+    batch = pa.record_batch([pa.nulls(num_rows)], names=["no column"]).select([])
+    return batch if schema is None else batch.replace_schema_metadata(schema.metadata)
 
 
 def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -169,10 +169,10 @@ class MosaicFile(Scannable):
         Parameters
         ----------
         columns : sequence of str, optional
-            Columns to read, in this order and each once; by default all, in the order they were written. An empty list
-            gives a table with rows and no columns. A pattern such as ``click.*`` stands for all columns that match it,
-            in the order they were written; ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is
-            never taken for a pattern.
+            Columns to read, in this order; by default all, in the order they were written. A repeated column is
+            repeated in the result, as in pyarrow. An empty list gives a table with rows and no columns. A pattern such
+            as ``click.*`` stands for all columns that match it and are not there yet, in the order they were written;
+            ``*``, ``?`` and ``[...]`` are as in file names, and a name that exists is never taken for a pattern.
         filters : str, pyarrow.compute.Expression, list of tuples, or list of lists of tuples, optional
             Rows to keep. Text is like SQL's WHERE: ``"id > 5 and name like 'a%'"``. Tuples are
             ``(column, operator, value)``, as in `pyarrow.parquet`, with the operators ``=``, ``==``, ``!=``, ``<``,
@@ -209,10 +209,8 @@ class MosaicFile(Scannable):
         row_groups: Sequence[int] | None,
         **options: Any,
     ) -> Scan:
-        """A scan of row groups, with each column once."""
-        names = check_columns(columns)
-        once = None if names is None else tuple(dict.fromkeys(names))
-        return Scan(self, once, filters, row_groups=None if row_groups is None else tuple(row_groups), **options)
+        groups = None if row_groups is None else tuple(row_groups)
+        return Scan(self, check_columns(columns), filters, row_groups=groups, **options)
 
     def iter_batches(
         self,
@@ -322,9 +320,9 @@ class MosaicFile(Scannable):
         refuse_fields(set(self.columns.present(names)).difference(whole))
         return whole
 
-    def _from_end(self, scan: Scan) -> Iterator[list[pa.RecordBatch]]:
+    def _from_end(self, scan: Scan) -> Iterator[Iterator[pa.RecordBatch]]:
         for read in reversed(self._plan(self._project([]), scan.filters).groups):
-            yield list(self._scan_batches(replace(scan, row_groups=(read.row_group,))))
+            yield self._scan_batches(replace(scan, row_groups=(read.row_group,)))
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         output = self._project(scan.columns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +18,7 @@ from smalti.errors import MosaicError, ReplacedError, SchemaError
 from smalti.extras import optional_module
 from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
-from smalti.logical.patterns import check_columns, match_names
+from smalti.logical.patterns import check_columns, is_pattern, match_names, repeat_names
 from smalti.mosaic.rows import RowIndex, Taken
 
 if TYPE_CHECKING:
@@ -46,10 +48,26 @@ def first_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator
         del batch
 
 
+def last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
+    """Batches of the last `limit` rows, at least one. Others are released as soon as they are not among the last."""
+    found: deque[pa.RecordBatch] = deque()
+    count = 0
+    for batch in batches:
+        found.append(batch)
+        count += batch.num_rows
+        while count - found[0].num_rows >= limit:
+            count -= found.popleft().num_rows
+    if count > limit:
+        found[0] = found[0].slice(count - limit)
+    return list(found)
+
+
 def join_batches(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(parts) == 1:
         return parts[0]
-    return concat_batches(parts) if parts[0].num_columns else columnless_batch(sum(part.num_rows for part in parts))
+    if parts[0].num_columns:
+        return concat_batches(parts)
+    return columnless_batch(sum(part.num_rows for part in parts), parts[0].schema)
 
 
 def exact_batches(
@@ -151,19 +169,26 @@ class Scan:
         return schema if self.row_index is None else RowIndex(self.row_index).add_to(schema)
 
     def _once(self) -> tuple[Scan, list[int] | None]:
-        """The scan with each column once; and, if some are asked for again, the indices of the columns in it.
+        """The scan with each column once; and, if some are repeated, the indices of the columns in its batches.
 
-        As in pyarrow.parquet and pyarrow.dataset, such a column comes again. Columns that patterns and fields of
-        structs ask for come once.
+        A repeated column is repeated in the result, as in pyarrow; patterns and struct fields are not.
         """
-        names = list(dict.fromkeys(self.columns or ()))
+        names = tuple(dict.fromkeys(self.columns or ()))
         if self.columns is None or len(names) == len(self.columns):
             return self, None
-        once = replace(self, columns=tuple(names))
+        once = replace(self, columns=names)
+        found = once.schema.names
         first = 0 if self.row_index is None else 1
-        is_plain = once.schema.names[first:] == names
-        again = [*range(first), *(names.index(name) + first for name in self.columns)]
-        return once, again if is_plain else list(range(len(once.schema)))
+        indices = {name: index for index, name in enumerate(found[first:], first)}
+
+        def matching(name: str) -> list[str]:
+            if name not in indices and is_pattern(name):
+                return list(replace(once, columns=(name,)).schema.names[first:])
+            while name and name not in indices:  # the path of a field
+                name = name.rpartition(".")[0]
+            return [name] if name else []
+
+        return once, [*range(first), *(indices[name] for name in repeat_names(self.columns, matching))]
 
     def _cast_from(self, schema: pa.Schema) -> Scan:
         """The scan that reads the existing columns of `schema` without casting them."""
@@ -186,9 +211,10 @@ class Scan:
         scan = self if batch_size is None else replace(self, batch_size=batch_size)
         asked = check_columns(columns)
         if asked is not None:
-            names = set(self.schema.names)
-            if not names.issuperset(asked):  # patterns, or names that are missing
-                asked = tuple(match_names(self.schema.names, asked))
+            names = self.schema.names
+            known = set(names)
+            if not known.issuperset(asked):  # patterns, or names that are missing
+                asked = tuple(repeat_names(asked, lambda name: [name] if name in known else match_names(names, [name])))
             scan = replace(scan, columns=tuple(name for name in asked if name != self.row_index))
         if filters is None:
             return scan
@@ -202,12 +228,24 @@ class Scan:
         return replace(scan, filters=Filter(join(And, [each.tree for each in both]), nested))
 
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
-        """The first rows, or the first that match. What comes after them is not read."""
-        scan = self._narrowed(columns, filters)
-        is_plain = scan.cast_to is None and scan.row_groups is None and scan.rows is None and scan.row_index is None
-        if is_plain:
-            return self.origin.head(num_rows, scan.columns, scan.filters)
-        return scan._first_rows(num_rows)
+        """The first rows, or the first that match. What comes after them is not read.
+
+        A negative number leaves as many rows out at the end, as in pandas and Polars.
+        """
+        return self._narrowed(columns, filters)._ends(num_rows, from_end=False)
+
+    def _ends(self, num_rows: Any, *, from_end: bool) -> pa.Table:
+        """The first or last rows; a negative number counts the rows at the other end, which are left out."""
+        try:
+            count = operator.index(num_rows)
+        except TypeError:
+            raise MosaicError("the number of rows is not a whole number", found=num_rows) from None
+        once, indices = self._once()
+        if count < 0:
+            count = max(0, once.count_rows() + count)
+        is_plain = once.cast_to is None and once.row_groups is None and once.rows is None and once.row_index is None
+        found = once.origin._ends(once, count, from_end=from_end) if is_plain else once._first_rows(count)
+        return found if indices is None else found.select(indices)
 
     def _first_rows(self, num_rows: int) -> pa.Table:
         scan = replace(self, batch_size=max(1, num_rows), exact=False)
@@ -222,11 +260,11 @@ class Scan:
         """
         if columns is not None or filters is not None or batch_size is not None:
             return self._narrowed(columns, filters, batch_size).to_batches()
-        if self.exact and self.batch_size is not None:
-            return exact_batches(replace(self, exact=False).to_batches(), self.batch_size)
         once, indices = self._once()
         if indices is not None:
             return (batch.select(indices) for batch in once.to_batches())
+        if self.exact and self.batch_size is not None:
+            return exact_batches(replace(self, exact=False).to_batches(), self.batch_size)
         if self.cast_to is not None:
             return self._cast_batches()
         return cut_batches(self.origin._scan_batches(self), self.batch_size)

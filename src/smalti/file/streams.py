@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
-from smalti.file.scans import Scan, keep_batches
+from smalti.file.scans import Scan, keep_batches, last_rows
 from smalti.file.taking import chosen_rows, in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
@@ -98,9 +99,9 @@ class Scannable(ABC):
         """All batches of a read, as a table; they count in `kept`."""
         return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._schema_of(scan))
 
-    def _from_end(self, scan: Scan) -> Iterator[list[pa.RecordBatch]]:
+    def _from_end(self, scan: Scan) -> Iterator[Iterator[pa.RecordBatch]]:
         """The batches of a read in parts, the last part first; within a part they are in order."""
-        yield list(self._scan_batches(scan))
+        yield self._scan_batches(scan)
 
     # --- what files and tables have in common -----------------------------------------------------------------------
 
@@ -232,31 +233,32 @@ class Scannable(ABC):
     def head(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The first rows, or the first that match. What comes after them is not read, nor inflated where it is long.
 
-        Of a table, files after those that have them are not opened.
+        Of a table, files after those that have them are not opened. A negative number leaves as many rows out at the
+        end, as in pandas and Polars: then all rows are counted first.
         """
-        return self._ends(self.scan(columns, filters), num_rows, from_end=False)
+        return self.scan(columns, filters)._ends(num_rows, from_end=False)
 
     def tail(self, num_rows: int = 5, columns: Sequence[str] | None = None, filters: AnyFilter = None) -> pa.Table:
         """The last rows, or the last that match, in their order.
 
-        Files are read from their last row group backwards, and tables from their last file backwards.
+        Files are read from their last row group backwards, and tables from their last file backwards. A negative number
+        leaves as many rows out at the beginning, as in pandas and Polars.
         """
-        return self._ends(self.scan(columns, filters), num_rows, from_end=True)
+        return self.scan(columns, filters)._ends(num_rows, from_end=True)
 
     def _ends(self, scan: Scan, num_rows: int, *, from_end: bool) -> pa.Table:
-        """The first or last rows of a scan."""
+        """The first or last rows of a scan that has each column once, and no other choice than columns and filters."""
         if not from_end:
             is_range = self._knows_rows and scan.filters is None
-            rows = range(max(0, min(num_rows, self.num_rows))) if is_range else None
+            rows = range(min(num_rows, self.num_rows)) if is_range else None
             return replace(scan, rows=rows)._first_rows(num_rows)
-        found, left = list[pa.Table](), num_rows
-        for batches in self._from_end(scan) if left > 0 else ():
-            part = pa.Table.from_batches(batches, scan.schema)
-            found.insert(0, part.slice(max(0, part.num_rows - left)))
-            left -= part.num_rows
-            if left <= 0:
+        parts, left = list[list[pa.RecordBatch]](), num_rows
+        for batches in self._from_end(scan) if left else ():
+            parts.append(last_rows(batches, left))
+            left -= sum(batch.num_rows for batch in parts[-1])
+            if not left:
                 break
-        return pa.concat_tables(found) if found else scan.schema.empty_table()
+        return pa.Table.from_batches(chain.from_iterable(reversed(parts)), scan.schema)
 
     def scan(
         self,

@@ -21,6 +21,7 @@ from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.loading.arrays import to_numpy
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
 from smalti.loading.window import Rows, gather, join_rows
+from smalti.logical.patterns import check_columns
 from smalti.readahead import Unit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
@@ -272,7 +273,7 @@ def loader(
         The loader stays with the files that a table has now. If one of them is replaced or removed before it is read,
         the loader stops with an error.
     columns : sequence of str, optional
-        As in `MosaicFile.read`; by default all.
+        As in `MosaicFile.read`, each once; by default all.
     batch_size : int
         Rows of a batch. Only the last batch of an epoch may have fewer.
     shuffle : bool
@@ -309,9 +310,10 @@ def loader(
     >>> [batch["x"].tolist() for batch in batches]
     [[9, 7, 8, 0], [4, 5, 6, 3], [1, 2]]
     """
+    names = check_columns(columns)
     origin = table if isinstance(table, Scannable) else open_any(table, chosen(filesystem, storage_options))
     return Loader(
-        origin.row_blocks(columns),
+        origin.row_blocks(None if names is None else tuple(dict.fromkeys(names))),
         batch_size=batch_size,
         shuffle=shuffle,
         seed=seed,

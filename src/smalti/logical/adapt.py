@@ -80,7 +80,7 @@ class Adapter:
         """A batch of the schema. The bytes of new arrays are taken from the allowance, if there is one."""
         rows = batch.num_rows
         if not len(self._schema):
-            return compat.columnless_batch(rows)
+            return compat.columnless_batch(rows, self._schema)
         if self._convert is None and batch.schema.equals(self._schema):
             return batch
         arrays = []

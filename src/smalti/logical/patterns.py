@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import translate
 
 from smalti.errors import SchemaError, no_column
@@ -45,6 +45,26 @@ def match_names(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
         else:
             raise no_column(pattern, names)
     return list(found)
+
+
+def repeat_names(columns: Sequence[str], matching: Callable[[str], list[str]]) -> list[str]:
+    """The names that `columns` asks for, in this order. A repeated name is repeated, what a pattern matches is not.
+
+    Examples
+    --------
+    >>> names = ["id", "click.a", "click.b"]
+    >>> repeat_names(["id", "click.*", "id", "click.?"], lambda pattern: match_names(names, [pattern]))
+    ['id', 'click.a', 'click.b', 'id']
+    """
+    found: list[str] = []
+    known, asked = set[str](), set[str]()
+    for column in columns:
+        matches = matching(column)
+        is_repeated = column in asked and matches == [column]
+        found += matches if is_repeated else [name for name in matches if name not in known]
+        known.update(matches)
+        asked.add(column)
+    return found
 
 
 #: Fewer columns of one prefix and type are named one by one.

@@ -440,11 +440,12 @@ class _GroupScan:
         if num_rows == 0:
             return None
         rows = None if num_rows == len(span) else rows
-        if not plan.output.buckets:
+        if plan.output.buckets:
+            keep = self._inflated if account is None else None
+            batch, account = self._decode(plan.output, span, rows, account, keep)
+        else:
             self._scanner.buckets.fetch(self._group, ())  # refuses a closed file
-            return self._numbered(columnless_batch(num_rows), span, rows)
-        keep = self._inflated if account is None else None
-        batch, account = self._decode(plan.output, span, rows, account, keep)
+            batch, account = columnless_batch(num_rows), account or self._inflated.part()
         try:
             batch = batch if plan.assemble is None else plan.assemble(batch, account.take)
             return self._numbered(batch, span, rows, account)
@@ -452,18 +453,15 @@ class _GroupScan:
             raise error.locate(path=self._scanner.buckets.source.name, row_group=self._group) from None
 
     def _numbered(
-        self, batch: pa.RecordBatch, span: range, rows: pa.UInt64Array | None, account: Allowance | None = None
+        self, batch: pa.RecordBatch, span: range, rows: pa.UInt64Array | None, account: Allowance
     ) -> pa.RecordBatch:
         """The batch with the numbers of its rows, if these were asked for."""
         index = self._plan.row_index
         if index is None:
             return batch
-        if account is not None:
-            account.take(8 * batch.num_rows)
+        account.take(8 * batch.num_rows)
         numbers = row_numbers(self._start + span.start, len(span), rows)
-        if not batch.num_columns:
-            return pa.RecordBatch.from_arrays([numbers], schema=pa.schema([index.field]))
-        return batch.add_column(0, index.field, numbers)
+        return pa.RecordBatch.from_arrays([numbers, *batch.columns], schema=index.add_to(batch.schema))
 
     def _decode(
         self,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from copy import copy
 from dataclasses import replace
@@ -18,7 +17,7 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.blocks import RowBlocks
-from smalti.file.scans import Scan, first_rows
+from smalti.file.scans import Scan, first_rows, last_rows
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.logical.adapt import adapt_batch, check_schema
@@ -168,28 +167,26 @@ class MosaicDataset(Scannable):
 
     def _ends(self, scan: Scan, num_rows: int, *, from_end: bool) -> pa.Table:
         """The first or last rows of a scan. Files are read until there are enough rows; the others stay closed."""
-        once, indices = scan._once()
 
         def read(table: Snapshot, open_files: OpenFiles) -> pa.Table:
             found: list[pa.RecordBatch] = []
-            left, start, end = max(0, num_rows), 0, 0
-            files = self._matching_files(table, parse_filter(once.filters), open_files, is_first_enough=True)
+            left, start, end = num_rows, 0, 0
+            files = self._matching_files(table, parse_filter(scan.filters), open_files, is_first_enough=True)
             count = len(files)
             while left and end < count:
                 start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
                 chosen = files[count - end : count - start] if from_end else files[start:end]
                 with closing(
-                    read_plan(table, self._plan_files(table, chosen, once, open_files), open_files)
+                    read_plan(table, self._plan_files(table, chosen, scan, open_files), open_files)
                 ) as batches:
-                    rows = _last_rows(batches, left) if from_end else list(first_rows(batches, left))
+                    rows = last_rows(batches, left) if from_end else list(first_rows(batches, left))
                 found = [*rows, *found] if from_end else [*found, *rows]
                 left -= sum(batch.num_rows for batch in rows)
             looked_at = files[count - end :] if from_end else files[:end]
-            output = self._plan_files(table, looked_at, once, open_files).output
+            output = self._plan_files(table, looked_at, scan, open_files).output
             # Where a column is in none of some files, their rows have the types of the whole table.
             schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
-            shown = pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
-            return shown if indices is None else shown.select(indices)
+            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
 
         return self._read(read)
 
@@ -360,20 +357,6 @@ class MosaicDataset(Scannable):
             while first:
                 yield first.pop()
             yield from rest
-
-
-def _last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
-    """Batches of the last `limit` rows. Others are released as soon as they are not among the last."""
-    found: deque[pa.RecordBatch] = deque()
-    count = 0
-    for batch in batches:
-        found.append(batch)
-        count += batch.num_rows
-        while count - found[0].num_rows >= limit:
-            count -= found.popleft().num_rows
-    if count > limit:
-        found[0] = found[0].slice(count - limit)
-    return list(found)
 
 
 def _find_files(
