@@ -24,6 +24,8 @@ from smalti import jobs
 from smalti.errors import LeftoverWarning
 from smalti.jobs import change_data, change_task
 from smalti.table.log import CommitLog
+from smalti.table.names import JOBS
+from smalti.table.records import Commit
 from tests.jobs.data import hidden, visible
 from tests.support import reference
 from tests.support.any_arrow import any_array, any_type, meanings
@@ -631,6 +633,78 @@ def test_a_private_file_stays_private(tmp_path: Path, monkeypatch: pytest.Monkey
     assert hidden(tmp_path) == []
 
 
+def put(path: Path, columns: dict[str, list[int]], mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    smalti.write_table(pa.table(columns), path)
+    path.chmod(mode)
+
+
+PRIVATE_CHANGES: dict[str, Callable[[Path], object]] = {
+    "delete": lambda root: jobs.delete(root, "a = 1"),
+    "delete everything": lambda root: jobs.delete(root, "a >= 0"),
+    "drop columns": lambda root: jobs.drop_columns(root, "b"),
+    "insert": lambda root: jobs.merge(root, pa.table({"a": [9], "b": [9]}), on="a"),
+    "merge": lambda root: jobs.merge(root, pa.table({"a": [1, 9], "b": [8, 9]}), on="a"),
+    "compact": lambda root: jobs.compact(root),
+}
+
+
+@pytest.mark.parametrize("name", PRIVATE_CHANGES)
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_the_files_of_a_private_table_stay_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mode: int
+) -> None:
+    """New files have the mode of the files whose rows they hold, and are staged where only their readers can look."""
+    for number in range(3):
+        put(tmp_path / f"t/{number}.mosaic", {"a": [number, 1 if number else 0], "b": [3, 4]}, mode)
+    staged, real = [], CommitLog.publish
+
+    def look(log: CommitLog, commit: Commit) -> bool:
+        (job,) = commit.jobs
+        staged.append((tmp_path / "t" / JOBS / job).stat().st_mode & 0o777)
+        return real(log, commit)
+
+    monkeypatch.setattr(CommitLog, "publish", look)
+    PRIVATE_CHANGES[name](tmp_path / "t")
+    files = [tmp_path / "t" / path for path in visible(tmp_path / "t")]
+    assert {path.stat().st_mode & 0o777 for path in files} == {mode}
+    assert staged == [{0o600: 0o700, 0o640: 0o750, 0o664: 0o755}[mode]]
+
+
+def test_a_file_of_several_has_the_rights_that_all_of_them_grant(tmp_path: Path) -> None:
+    modes = {"p=1": [0o600, 0o644], "p=2": [0o664, 0o646], "p=3": [0o640, 0o640]}
+    for partition, each in modes.items():
+        for number, mode in enumerate(each):
+            put(tmp_path / f"t/{partition}/{number}.mosaic", {"a": [number]}, mode)
+    jobs.compact(tmp_path / "t")
+    found = {path.split("/")[0]: (tmp_path / "t" / path).stat().st_mode & 0o777 for path in visible(tmp_path / "t")}
+    assert found == {"p=1": 0o600, "p=2": 0o644, "p=3": 0o640}
+
+
+def test_a_link_to_a_file_is_not_changed(tmp_path: Path) -> None:
+    """The file that it leads to is not part of the table, and would keep the deleted rows."""
+    put(tmp_path / "elsewhere/1.mosaic", {"a": [1, 2]})
+    put(tmp_path / "t/2.mosaic", {"a": [3, 4]})
+    (tmp_path / "t/1.mosaic").symlink_to(tmp_path / "elsewhere/1.mosaic")
+    for dry_run in (True, False):
+        with pytest.raises(smalti.MosaicError, match=r"1\.mosaic: .*symbolic link.*elsewhere/1\.mosaic"):
+            jobs.delete(tmp_path / "t", "a = 1", dry_run=dry_run)
+    assert jobs.delete(tmp_path / "t", "a = 3").rows == 1  # The linked file does not change.
+    assert smalti.dataset(str(tmp_path / "t")).to_table()["a"].to_pylist() == [1, 2, 4]
+
+
+def test_a_partition_without_rows_leaves_no_directory(tmp_path: Path) -> None:
+    for user in ("u1", "u2"):
+        put(tmp_path / f"t/user={user}/day=1/x.mosaic", {"a": [1]})
+    (tmp_path / "t/user=u2/note.txt").touch()
+    jobs.delete(tmp_path / "t", "user = 'u1'")
+    assert sorted(path.name for path in (tmp_path / "t").iterdir()) == [JOBS, "user=u2"]
+    jobs.delete(tmp_path / "t", "user = 'u2' and day = 1")
+    assert smalti.dataset(str(tmp_path / "t")).schema.types == [pa.int64(), pa.string(), pa.int64()]
+    assert jobs.delete(tmp_path / "t", "user = 'u2' and day = 1").rows == 0
+    assert [path.name for path in (tmp_path / "t/user=u2").iterdir()] == ["note.txt"]
+
+
 def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "t.mosaic"
     smalti.write_table(pa.table({"a": [1, 2], "b": [3, 4]}), file)
@@ -652,6 +726,8 @@ import sys, os, signal
 import pyarrow as pa
 from smalti import jobs
 from smalti.table.log import CommitLog
+from smalti.table.names import JOBS
+from smalti.table.records import Commit
 step, table = sys.argv[1:]
 real = getattr(CommitLog, step)
 def crash(self, *arguments):

@@ -16,8 +16,11 @@ import io
 import os
 import re
 import stat
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -272,26 +275,70 @@ def old_file(target: Path, path: str) -> os.stat_result | None:
     return status
 
 
-def keep_access(new: Path, target: Path) -> None:
-    """Give a new file the owner and the mode of the file that it will replace, as far as this user may.
+class _Access(NamedTuple):
+    """Who may do what with a file."""
 
-    If the group cannot be kept, the new group gets no more rights than everybody.
-    """
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        return
-    mode, group_kept = stat.S_IMODE(old.st_mode) & 0o777, True
-    now = new.stat()
-    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+    owner: int
+    group: int
+    mode: int
+    #: The access control list, with which the group's bits of the mode mean something else; None if there is none.
+    list_: bytes | None
+
+    @classmethod
+    def of(cls, path: Path) -> _Access | None:
+        """The access to a file; None if it is missing."""
         try:
-            os.chown(new, old.st_uid, old.st_gid)
+            status, list_ = path.stat(), None
+        except FileNotFoundError:
+            return None
+        if hasattr(os, "getxattr"):
+            with contextlib.suppress(OSError):  # There is no list, or the file system has none.
+                list_ = os.getxattr(path, _ACCESS_LIST)
+        return cls(status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode) & 0o777, list_)
+
+
+def keep_access(new: Path, *replaced: Path) -> None:
+    """Give a new file the owner and the mode of the file that it replaces, as far as this user may.
+
+    A file that replaces several gets the rights that all of them grant, and the owner if all have the same one. If the
+    group cannot be kept, the new group gets no more rights than everybody.
+    """
+    olds = [old for old in map(_Access.of, replaced) if old is not None]
+    if not olds:
+        return
+    owner, now = olds[0].owner, new.stat()
+    mode = reduce(and_, (old.mode for old in olds))
+    group_kept = len({(old.group, old.list_) for old in olds}) == 1
+    group = olds[0].group if group_kept else now.st_gid
+    if any(old.owner != owner for old in olds):
+        owner = now.st_uid
+    if (now.st_uid, now.st_gid) != (owner, group):
+        try:
+            os.chown(new, owner, group)
         except OSError:
             try:
-                os.chown(new, -1, old.st_gid)
+                os.chown(new, -1, group)
             except OSError:
-                group_kept = now.st_gid == old.st_gid
+                group_kept = group_kept and now.st_gid == group
     new.chmod(mode if group_kept else mode & 0o707 | (mode & 0o007) << 3)
-    if group_kept and hasattr(os, "getxattr"):
-        with contextlib.suppress(OSError):  # There is no list, or the file system has none.
-            os.setxattr(new, _ACCESS_LIST, os.getxattr(target, _ACCESS_LIST))
+    if group_kept and olds[0].list_ is not None:
+        with contextlib.suppress(OSError):
+            os.setxattr(new, _ACCESS_LIST, olds[0].list_)
+
+
+def restrict_directory(directory: Path, files: Iterable[Path]) -> None:
+    """Make a directory that only those can look into who may read all of some files; no directory if all can."""
+    olds = [old for old in map(_Access.of, files) if old is not None]
+    if all(old.mode & 0o044 == 0o044 for old in olds):
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    status = directory.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    for old in olds:
+        if not old.mode & 0o004:
+            mode &= ~0o007
+            if not old.mode & 0o040 or old.list_ is not None or old.group != status.st_gid:
+                mode &= ~0o070
+        elif not old.mode & 0o040:
+            mode &= ~0o070
+    directory.chmod(mode)

@@ -24,14 +24,14 @@ from smalti.jobs.engine import AnySession, Executor, check_positive, choose_exec
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.source_files import fingerprint
 from smalti.jobs.staging import Staging, job_digest, noted
-from smalti.jobs.summary import ChangeReport, SplitResult
+from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
 from smalti.progress import Listener, Meter
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import Listing, list_files, list_table, read_again
-from smalti.table.names import JOBS, new_token, unique_names
+from smalti.table.names import JOBS, new_token, partition_directory, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError
 from smalti.table.snapshot import ReadSettings, Snapshot
@@ -156,8 +156,8 @@ def run_change(
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not resume and not dry_run:
         staging.discard()
-    if target.is_file and target.location.is_local and not dry_run:
-        target.stage_as_private_as_the_old_file(staging.job_id)
+    if not dry_run:
+        target.restrict_staging(staging.job_id, [file.path for file in listing.files])
     opened = OpenTable(target, listing, snapshot, executor, staging)
     report = ChangeReport(job, executor.name, target.location.path, dry_run=dry_run)
     runner = _Runner(report, opened, finish, progress, keep)
@@ -287,7 +287,8 @@ class _Runner:
 
     def _commit(self, settings: ChangeSettings, report: ChangeReport, more: Sequence[SplitResult]) -> None:
         changed = {name: result for name, result in self.results.items() if result.counts.get("files")}
-        staged = {file.staged: file.path for result in [*changed.values(), *more] for file in result.files}
+        files = [file for result in [*changed.values(), *more] for file in result.files]
+        staged = {file.staged: file.path for file in files}
         if self.table.target.is_file:
             self._replace_file(changed, staged)
             return
@@ -297,7 +298,12 @@ class _Runner:
         kept = [result.counts for name, result in self.results.items() if name not in changed]
         if not staged and not any(each["kept_rows"] or each["kept_columns"] == len(self.table.stored) for each in kept):
             # All rows go. A file without rows keeps the columns of the table, unless one is there already.
-            staged = {file.path: min(changed) for file in stage_empty(self.table.plan_files())}
+            name = f"{self._no_partition()}/part{FILE_SUFFIX}".lstrip("/")
+            empty = stage_empty(self.table.plan_files())
+            files = [StagedFile(name, 0, file.num_bytes, file.path, ()) for file in empty]
+            staged = {file.staged: file.path for file in files}
+        root = self.table.target.root
+        self.table.target.keep_access(files, [root.child(name).path for name in self.seen])
         token = new_token()
         replaced = {name: self.seen[name] for name in changed}
         commit = replace(
@@ -308,6 +314,11 @@ class _Runner:
         in_order = dict(sorted(staged.items(), key=lambda item: item[1]))
         names = unique_names(in_order, token, keeps_order=True)
         commit.commit(self.table.staging.job_id, names, token, note=report.to_dict())
+
+    def _no_partition(self) -> str:
+        """The directory of a file without rows: it keeps the types of the partition columns, and the name of no value."""
+        fields = self.table.snapshot.partitions
+        return partition_directory([(field.name, "0" if field.type == pa.int64() else None) for field in fields])
 
     def _replace_file(self, changed: Mapping[str, SplitResult], staged: Mapping[str, str]) -> None:
         """Give the new file the name of the old one, in one step, if the old one is still what was read."""

@@ -6,9 +6,11 @@ columns and what becomes of each row group; columns are encoded anew when their 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -189,6 +191,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     if plan.is_unchanged(opened.schema):
         counts |= {"kept_rows": opened.num_rows, "kept_columns": opened.num_columns}
         return SplitResult(counts=counts)
+    _refuse_link(settings, task)
     counts["files"] = 1
     if settings.is_dry:
         return SplitResult(counts=counts | estimated_bytes(opened, plan))
@@ -208,6 +211,16 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     counts |= {"bytes_copied": done.bytes_copied, "bytes_encoded": done.bytes_encoded}
     staged = StagedFile(task.relative, done.rows, location.info().size, path, (task.file.path,))
     return SplitResult((staged,), counts=counts)
+
+
+def _refuse_link(settings: ChangeSettings, task: FileTask) -> None:
+    """Raise if the file is a symbolic link. A commit replaces the link, and what it leads to would keep the old rows."""
+    if settings.staging.root.is_local and not settings.is_single and Path(task.file.path).is_symlink():
+        raise MosaicError(
+            "a file of the table is a symbolic link, and the file that it leads to would keep the old values: put a "
+            "copy of the file in the place of the link, and remove the other file if its values are to go",
+            found=os.path.realpath(task.file.path),
+        )
 
 
 #: How a task stages the numbers of the rows of the data that it has found in its file.

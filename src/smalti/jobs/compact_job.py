@@ -114,6 +114,8 @@ def compact(
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, rewrite_all=rewrite_all)
     if change is None:
         change = goal.change("replace", {file.relative: file.file.id for file in read}, keep)
+        if splits:
+            goal.restrict_staging(staging.job_id, [file.file.path for file in read])
     settings = CopySettings(
         listing.filesystem,
         staging,

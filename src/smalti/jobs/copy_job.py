@@ -90,6 +90,7 @@ def run_copy(
         stays = {piece.file.name for piece in pieces if piece.file.path in unread}
         kept_ids = {name: id_ for name, id_ in change.read.items() if change.root.child(name).path not in stays}
         change = replace(change, read=kept_ids)
+        target.keep_access(files, ())
     if not files:
         if splits and (change.read or (change.mode == "overwrite" and target.has_files())):
             raise MosaicError("nothing could be read, so nothing is replaced", path=job.target, found=skipped[0].path)

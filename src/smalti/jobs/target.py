@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError
 from smalti.io.locations import NO_LINKS, Location, sync_directory
-from smalti.io.sinks import is_object_store, keep_access
+from smalti.io.sinks import is_object_store, keep_access, restrict_directory
 from smalti.jobs.formats.registry import FORMATS, Format, format_of_path
 from smalti.jobs.staging import Staging, noted
-from smalti.jobs.summary import JobSummary
+from smalti.jobs.summary import JobSummary, StagedFile
 from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
 from smalti.table.listing import Listing, list_table, no_files_error
@@ -85,8 +85,8 @@ class Target:
             raise FileExistsError(17, "Exists already; set overwrite to replace it", self.location.path)
         if not resume:
             Staging(self.root, job_id).discard()
-        if self.is_file and is_there and self.location.is_local:
-            self.stage_as_private_as_the_old_file(job_id)
+        if self.is_file and is_there:
+            self.restrict_staging(job_id, [self.location.path])
         return change
 
     def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
@@ -129,12 +129,16 @@ class Target:
             reason = f"{error.strerror}; nothing was changed{kept if is_resumable else ''}"
             raise OSError(error.errno, reason, error.filename or self.location.path) from error
 
-    def stage_as_private_as_the_old_file(self, job_id: str) -> None:
-        """Who may not read the file that will be replaced may not read what is staged for it either."""
-        if not Path(self.location.path).stat().st_mode & 0o077:
-            directory = Path(self.root.path) / JOBS / job_id
-            directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(0o700)
+    def restrict_staging(self, job_id: str, files: Iterable[str]) -> None:
+        """Let only those look at what is staged who may read the files that it will replace."""
+        if self.location.is_local:
+            restrict_directory(Path(self.root.path) / JOBS / job_id, map(Path, files))
+
+    def keep_access(self, files: Iterable[StagedFile], table: Iterable[str]) -> None:
+        """Give staged files the access of the files that their rows are from; new rows that of all files of a table."""
+        if self.location.is_local:
+            for file in files:
+                keep_access(Path(self.root.child(file.staged).path), *map(Path, file.sources or table))
 
     def put_file(self, staging: Staging, staged: str, mode: Mode) -> None:
         """Give a single file the name that was asked for, in one step. It needs no record: readers see it or not.

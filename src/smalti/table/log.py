@@ -361,6 +361,10 @@ class CommitLog(TableDirectory):
             self._move(staged, final)
         except OSError:  # Not all file systems raise FileNotFoundError for a missing file.
             if self._location(staged).is_file():
+                if self._root.is_local:  # A slow process may have removed the directory, which was empty, just now.
+                    self._make_directories({dirname(final)})
+                    self._move(staged, final)
+                    return
                 if self.is_exclusive:
                     raise
                 self._copy(staged, final)  # A file system that is passed may refuse to move a large object.
@@ -383,7 +387,9 @@ class CommitLog(TableDirectory):
             errors = pool.map(lambda path: self._keep(path, f"{commit.kept}/{path}"), paths)
             failed = {path: error for path, error in zip(paths, errors, strict=True) if error is not None}
             paths = [path for path in paths if path not in failed] if self._root.stores is not None else []
-        return failed | self._delete(paths)
+        failed |= self._delete(paths)
+        self._delete_empty({dirname(path) for path in paths} - {dirname(each.final) for each in commit.add})
+        return failed
 
     def _keep(self, path: str, kept: str) -> OSError | None:
         """Move a file to where it is kept. Return the error if the file stays."""

@@ -98,6 +98,14 @@ class TableDirectory:
         start = len(self.path(""))
         return {path[start:]: error for path, error in failed.items()}
 
+    def _delete_empty(self, directories: Iterable[str]) -> None:
+        """Delete directories that are empty, and those above them; object stores have none."""
+        if self._root.stores is None:
+            for directory in sorted(directories, reverse=True):
+                for path in (directory, *map(str, PurePosixPath(directory).parents)):
+                    if path not in ("", "."):
+                        self._delete_if_empty(path)
+
     def _staged_entries(self, directory: str) -> Sequence[Entry]:
         """List a directory of a job for `_delete_staged`. A link in its place leads to files that are not ours."""
         return [] if self._is_link(directory) else self.entries(directory, recursive=not self._root.is_local)
