@@ -136,10 +136,8 @@ def test_carrying_out_twice_is_harmless(tmp_path: Path) -> None:
     assert final_path(staged[0]) == "new1.mosaic"
 
 
-def test_a_directory_that_another_process_removes_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A slow process that applies an earlier commit deletes a directory that is empty, just before a file gets there."""
+def test_a_directory_that_another_process_deletes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow process that applies an earlier commit deletes an empty directory just before a file gets there."""
     log = table_in(tmp_path)
     staged = {f"{staging_directory('job', '0')}/new{n}.mosaic": f"p={n}/new.mosaic" for n in (1, 2)}
     move, raced = log._move, []

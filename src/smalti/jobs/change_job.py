@@ -316,7 +316,7 @@ class _Runner:
         commit.commit(self.table.staging.job_id, names, token, note=report.to_dict())
 
     def _no_partition(self) -> str:
-        """The directory of a file without rows: it keeps the types of the partition columns, and the name of no value."""
+        """The directory of a file without rows: it keeps the types of the partition columns, and none of the values."""
         fields = self.table.snapshot.partitions
         return partition_directory([(field.name, "0" if field.type == pa.int64() else None) for field in fields])
 

@@ -214,7 +214,7 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
 
 
 def _refuse_link(settings: ChangeSettings, task: FileTask) -> None:
-    """Raise if the file is a symbolic link. A commit replaces the link, and what it leads to would keep the old rows."""
+    """Raise if the file is a symbolic link: a commit would replace the link, and its target would keep the old rows."""
     if settings.staging.root.is_local and not settings.is_single and Path(task.file.path).is_symlink():
         raise MosaicError(
             "a file of the table is a symbolic link, and the file that it leads to would keep the old values: put a "
