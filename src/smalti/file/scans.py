@@ -186,7 +186,7 @@ class Scan:
                 return list(replace(once, columns=(name,)).schema.names[first:])
             while name and name not in indices:  # the path of a field
                 name = name.rpartition(".")[0]
-            return [name] if name else []
+            return [name] if name in indices else []
 
         return once, [*range(first), *(indices[name] for name in repeat_names(self.columns, matching))]
 
