@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from smalti.cli.main import main as command_line
 from smalti.memory import _group_memory, default_limit, free_memory, rows_per_slice
 from smalti.mosaic import scan
 from smalti.spec import MAX_ROW_GROUP_SIZE
-from tests.support.bombs import BOMBS, MANY, WAYS, forget_peak, peak, repeated
+from tests.support.bombs import BOMBS, MANY, PLAIN_OPTIONS, WAYS, forget_peak, peak, repeated
 from tests.support.children import ROOT
 from tests.support.compare import assert_same
 from tests.support.files import written
+from tests.support.oracle.writer import RowGroup, assemble, pack_bucket, schema_payload
 from tests.support.tables import matrix
 
 MIB = 1 << 20
@@ -178,6 +180,97 @@ def test_what_is_read_ahead_counts_together() -> None:
             time.sleep(0.01)  # time to read as far ahead as is allowed
     assert rows == 320_000
     assert peak() - before < 60 * MIB or "asan" in os.environ.get("LD_PRELOAD", "")
+
+
+@pytest.fixture(scope="module")
+def tall(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two files of 10 row groups of 10 MB. The columns are constant, so the files are small and decoded in no time."""
+    path = tmp_path_factory.mktemp("tall")
+    schema = pa.schema({"one": pa.float64(), "text": pa.string(), "two": pa.int64()})
+    columns = [pa.array([1.5] * 2), pa.array(["x" * 980] * 2), pa.array([7] * 2)]
+    group = RowGroup(10_000, (pack_bucket(0, list(schema), columns, PLAIN_OPTIONS),))
+    for name in ("1", "2"):
+        data = assemble(schema_payload(schema, 1), [group] * 10, 1, PLAIN_OPTIONS)
+        (path / f"{name}.mosaic").write_bytes(data)
+    return path
+
+
+def _drain(batches: Iterable[Any]) -> int:
+    """The rows of all batches, of which each is released before the next one comes."""
+    return sum(len(next(iter(batch.values()))) if isinstance(batch, dict) else batch.num_rows for batch in batches)
+
+
+_EXACT: dict[str, Any] = {"exact": True}
+_MATCH = [("two", ">=", 0)]
+#: Reads that keep rows of several batches, with more rows than the limit holds and with fewer; and the rows of these.
+KEEPING: dict[str, tuple[Callable[[Any], Any], Callable[[Any], int], int]] = {
+    "exact batches": (
+        lambda table: _drain(table.to_batches(batch_size=80_000, **_EXACT)),
+        lambda table: _drain(table.to_batches(batch_size=3_000, **_EXACT)),
+        200_000,
+    ),
+    "exact batches of two columns": (
+        lambda table: _drain(table.to_batches(["text", "one", "text"], batch_size=80_000, **_EXACT)),
+        lambda table: _drain(table.to_batches(["text", "one", "text"], batch_size=3_000, **_EXACT)),
+        200_000,
+    ),
+    "head": (lambda table: table.head(80_000), lambda table: table.head(8_000).num_rows, 8_000),
+    "head of matches": (
+        lambda table: table.head(80_000, None, _MATCH),
+        lambda table: table.head(8_000, None, _MATCH).num_rows,
+        8_000,
+    ),
+    "head of a scan": (
+        lambda table: table.scan(with_row_index="row").head(80_000),
+        lambda table: table.scan(with_row_index="row").head(8_000).num_rows,
+        8_000,
+    ),
+    "tail": (lambda table: table.tail(80_000), lambda table: table.tail(8_000).num_rows, 8_000),
+    "tail of matches": (
+        lambda table: table.tail(80_000, None, _MATCH),
+        lambda table: table.tail(8_000, None, _MATCH).num_rows,
+        8_000,
+    ),
+    "take": (lambda table: table.take(range(80_000)), lambda table: table.take([0] * 5_000).num_rows, 5_000),
+    "loader": (
+        lambda table: _drain(smalti.loader(table, batch_size=80_000)),
+        lambda table: _drain(smalti.loader(table, batch_size=1000, buffer_bytes=1)),
+        200_000,
+    ),
+    "loader that mixes": (
+        lambda table: _drain(smalti.loader(table, batch_size=80_000, shuffle=True)),
+        lambda table: _drain(smalti.loader(table, ["one", "two"], shuffle=True)),
+        200_000,
+    ),
+    "loader of tables": (
+        lambda table: _drain(smalti.loader(table, batch_size=80_000, shuffle=True, output="arrow")),
+        lambda table: _drain(smalti.loader(table, ["one", "two"], shuffle=True, output="arrow")),
+        200_000,
+    ),
+    "rows of a loader": (
+        lambda table: smalti.loader(table)[range(80_000)],
+        lambda table: len(smalti.loader(table)[range(0, 80_000, 40)]["one"]),
+        2_000,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["file", "table"])
+@pytest.mark.parametrize("way", KEEPING)
+def test_rows_that_a_read_keeps_count(tall: Path, way: str, kind: str) -> None:
+    """What is kept and what is decoded meanwhile count together, whoever keeps it."""
+    limit, (too_many, few, rows) = 60 * MIB, KEEPING[way]
+    opened = smalti.dataset(tall, memory_limit=limit)
+    if kind == "file":
+        opened, rows = smalti.open(tall / "1.mosaic", memory_limit=limit, cache_bytes=0), min(rows, 100_000)
+    with opened as table:
+        pa.default_memory_pool().release_unused()
+        forget_peak()
+        before = peak()
+        with pytest.raises(smalti.MemoryLimitError):
+            too_many(table)
+        assert few(table) == rows
+        assert peak() - before < limit + 20 * MIB or "asan" in os.environ.get("LD_PRELOAD", "")
 
 
 def test_the_limit_can_be_raised_and_lowered() -> None:

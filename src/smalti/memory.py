@@ -100,6 +100,12 @@ def most_memory() -> int:
     return int(free_memory() * SHARE)
 
 
+def chosen_limit(limit: int | None) -> int:
+    """Return the limit of a read whose rows are kept: one that was set for it or for all, or `most_memory`."""
+    limit = asked_limit() if limit is None else limit
+    return most_memory() if limit is None else limit
+
+
 def default_limit(stored_bytes: int, most: int) -> int:
     """Return the default memory limit for decoding one batch of a file of `stored_bytes`, capped at `most`.
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import ReplacedError
+from smalti.memory import chosen_limit
 from smalti.mosaic.scan import estimate_bytes
 from smalti.readahead import Budget
 
@@ -35,6 +37,8 @@ class RowBlocks(ABC):
         Tells this table from another one, also on another machine.
     budget : Budget
         How many blocks are worth reading at the same time.
+    memory_limit : int, optional
+        Bytes that everything which is read and kept may take together, if the user has set a limit.
     """
 
     schema: pa.Schema
@@ -42,10 +46,15 @@ class RowBlocks(ABC):
     sizes: Sequence[int]
     identity: str
     budget: Budget
+    memory_limit: int | None
+
+    def allowance(self) -> Allowance:
+        """The memory for everything that is read and kept."""
+        return Allowance(chosen_limit(self.memory_limit))
 
     @abstractmethod
-    def read(self, block: int, rows: range | None = None) -> pa.Table:
-        """Read a block, or some of its rows. Several threads may call it."""
+    def read(self, block: int, rows: range | None, kept: Allowance) -> pa.Table:
+        """Read a block, or some of its rows, which count in `kept`. Several threads may call it."""
 
     @abstractmethod
     def take(self, indices: Any) -> pa.Table:
@@ -80,7 +89,7 @@ class FileBlocks(RowBlocks):
         self.schema = file.scan(columns).schema
         self.counts, self.sizes = block_sizes(file, columns)
         self.identity = self._identity()
-        self.budget = budget
+        self.budget, self.memory_limit = budget, file._memory_limit
 
     def _identity(self) -> str:
         source = self._file._source
@@ -90,11 +99,11 @@ class FileBlocks(RowBlocks):
     def _groups(self) -> Iterable[Any]:
         return map(self._file.row_group, range(self._file.num_row_groups))
 
-    def read(self, block: int, rows: range | None = None) -> pa.Table:
+    def read(self, block: int, rows: range | None, kept: Allowance) -> pa.Table:
         if rows is not None:
             start = self._file._row_starts[block]
             rows = range(start + rows.start, start + rows.stop)
-        return self._file.read(self._columns, row_groups=[block], rows=rows)
+        return self._file._scan_table(self._file._scan_of(self._columns, None, [block], rows=rows), kept)
 
     def take(self, indices: Any) -> pa.Table:
         return self._file.take(indices, self._columns)

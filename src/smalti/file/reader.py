@@ -262,6 +262,7 @@ class MosaicFile(Scannable):
         kept: Allowance | None = None,
         batch_size: int | None = None,
         ahead: Allowance | None = None,
+        held: Allowance | None = None,
         deleted: Sequence[int] | None = None,
         row_groups: Sequence[int] | None = None,
         rows: Rows | None = None,
@@ -273,7 +274,7 @@ class MosaicFile(Scannable):
         so has `rows`, which are the rows that are read. With `row_index`, batches begin with this column.
         """
         plan = self._plan(self._project(columns), filters, row_groups, rows, row_index, deleted or ())
-        return self._scanner.units(plan, kept, batch_size, ahead)
+        return self._scanner.units(plan, kept, batch_size, ahead, held)
 
     @cached_property
     def _row_starts(self) -> list[int]:
@@ -320,9 +321,12 @@ class MosaicFile(Scannable):
         refuse_fields(set(self.columns.present(names)).difference(whole))
         return whole
 
-    def _from_end(self, scan: Scan) -> Iterator[Iterator[pa.RecordBatch]]:
+    def _ahead(self) -> Budget:
+        return self._budget
+
+    def _from_end(self, scan: Scan, held: Allowance) -> Iterator[Iterator[pa.RecordBatch]]:
         for read in reversed(self._plan(self._project([]), scan.filters).groups):
-            yield self._scan_batches(replace(scan, row_groups=(read.row_group,)))
+            yield self._scan_batches(replace(scan, row_groups=(read.row_group,)), held)
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         output = self._project(scan.columns)
@@ -339,29 +343,30 @@ class MosaicFile(Scannable):
         index = None if scan.row_index is None else RowIndex(scan.row_index)
         return self._plan(output, scan.filters, scan.row_groups, rows, index)
 
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _scan_batches(self, scan: Scan, held: Allowance) -> Iterator[pa.RecordBatch]:
         plan = self._plan_of(scan, self._project(scan.columns))
-        return self._batches(plan, batch_size=scan.batch_size, progress=scan.progress)
+        return self._batches(plan, held=held, batch_size=scan.batch_size, progress=scan.progress)
 
     def _batches(
         self,
         plan: ScanPlan,
         *,
         kept: Allowance | None = None,
+        held: Allowance | None = None,
         batch_size: int | None = None,
         progress: Listener | None = None,
         budget: Budget | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of a read, read ahead where that helps; with `kept`, the caller keeps all of them."""
+        """The batches of a read, read ahead where that helps; for `kept` and `held` see `Scanner.batches`."""
         if len(plan.groups) == 1 and progress is None:  # nothing to read ahead, nothing to report
             if kept is not None:
                 self._scanner.check_fits(plan, kept)
-            yield from self._scanner.batches(plan, kept=kept, batch_size=batch_size)
+            yield from self._scanner.batches(plan, kept=kept, held=held, batch_size=batch_size)
             return
         budget = budget or self._budget
         budget = budget if len(plan.groups) > 1 else Budget(0)
         ahead = Allowance(budget.memory_limit) if budget.readahead else None
-        units = self._scanner.units(plan, kept, batch_size, ahead)
+        units = self._scanner.units(plan, kept, batch_size, ahead, held)
         meter: Meter | None = None
         done: Iterator[tuple[int, int]] = iter(())
         if progress is not None:

@@ -36,10 +36,14 @@ def cut_batches(batches: Iterator[pa.RecordBatch], batch_size: int | None) -> It
         del batch
 
 
-def first_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """Batches of the first `limit` rows, or of all. No more is read."""
+def first_rows(
+    batches: Iterator[pa.RecordBatch], limit: int | None, held: Allowance | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of the first `limit` rows, or of all. No more is read. With `held`, the caller keeps them."""
     left = limit
     for batch in batches if left is None or left > 0 else ():
+        if held is not None:
+            held.take(batch.get_total_buffer_size())
         yield batch.slice(0, left)
         if left is not None:
             left -= batch.num_rows
@@ -48,15 +52,21 @@ def first_rows(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator
         del batch
 
 
-def last_rows(batches: Iterable[pa.RecordBatch], limit: int) -> list[pa.RecordBatch]:
-    """Batches of the last `limit` rows, at least one. Others are released as soon as they are not among the last."""
+def last_rows(batches: Iterable[pa.RecordBatch], limit: int, held: Allowance) -> list[pa.RecordBatch]:
+    """Batches of the last `limit` rows, at least one; they count in `held`.
+
+    Others are released as soon as they are not among the last.
+    """
     found: deque[pa.RecordBatch] = deque()
     count = 0
     for batch in batches:
+        held.take(batch.get_total_buffer_size())
         found.append(batch)
         count += batch.num_rows
         while count - found[0].num_rows >= limit:
-            count -= found.popleft().num_rows
+            count -= found[0].num_rows
+            held.give(found.popleft().get_total_buffer_size())
+        del batch
     if count > limit:
         found[0] = found[0].slice(count - limit)
     return list(found)
@@ -71,24 +81,36 @@ def join_batches(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def exact_batches(
-    batches: Iterator[Any], batch_size: int, join: Callable[[list[Any]], Any] = join_batches
+    batches: Iterator[Any],
+    batch_size: int,
+    held: Allowance,
+    join: Callable[[list[Any]], Any] = join_batches,
+    size: Callable[[Any], int] = pa.RecordBatch.get_total_buffer_size,
 ) -> Iterator[Any]:
-    """Cut and join batches to exactly `batch_size` rows; the last one has the rows that are left.
+    """Cut and join batches to exactly `batch_size` rows; the last one has the remaining rows.
 
-    Others that have rows, such as those of a loader, are cut in the same way, if `join` joins them.
+    Batches that are kept until there are enough rows count in `held`, and so does the copy that joins them. Other
+    containers of rows, such as those of a loader, are cut in the same way, by their own `join` and `size`.
     """
     parts: list[Any] = []
-    missing = batch_size
+    missing, kept = batch_size, held.part()
     for batch in batches:
         start = 0
         while start < batch.num_rows:
             parts.append(batch.slice(start, missing))
             start, missing = start + parts[-1].num_rows, missing - parts[-1].num_rows
-            if not missing:
-                yield join(parts)
-                parts, missing = [], batch_size
+            if missing:  # A slice keeps the memory of the whole batch.
+                kept.take(size(batch))
+                continue
+            if len(parts) > 1:
+                kept.take(size(batch) + sum(map(size, parts)))
+            joined = join(parts)
+            parts, missing, kept = [], batch_size, held.part()
+            yield joined
+            del joined
         del batch
     if parts:
+        kept.take(sum(map(size, parts)) if len(parts) > 1 else 0)
         yield join(parts)
 
 
@@ -248,8 +270,9 @@ class Scan:
         return found if indices is None else found.select(indices)
 
     def _first_rows(self, num_rows: int) -> pa.Table:
+        held = self.origin._stream_allowance()
         scan = replace(self, batch_size=max(1, num_rows), exact=False)
-        return pa.Table.from_batches(first_rows(scan.to_batches(), num_rows), scan.schema)
+        return pa.Table.from_batches(first_rows(scan._batches(held), num_rows, held), scan.schema)
 
     def to_batches(
         self, columns: Sequence[str] | None = None, filters: AnyFilter = None, batch_size: int | None = None
@@ -260,19 +283,26 @@ class Scan:
         """
         if columns is not None or filters is not None or batch_size is not None:
             return self._narrowed(columns, filters, batch_size).to_batches()
+        return self._batches(self.origin._stream_allowance())
+
+    def _batches(self, held: Allowance) -> Iterator[pa.RecordBatch]:
+        """The batches, which are decoded within `held`; it also counts what the caller keeps of them."""
         once, indices = self._once()
         if indices is not None:
-            return (batch.select(indices) for batch in once.to_batches())
+            return (batch.select(indices) for batch in once._batches(held))
         if self.exact and self.batch_size is not None:
-            return exact_batches(replace(self, exact=False).to_batches(), self.batch_size)
+            return exact_batches(replace(self, exact=False)._batches(held), self.batch_size, held)
         if self.cast_to is not None:
-            return self._cast_batches()
-        return cut_batches(self.origin._scan_batches(self), self.batch_size)
+            return self._cast_batches(held)
+        return cut_batches(self.origin._scan_batches(self, held), self.batch_size)
 
-    def _cast_batches(self) -> Iterator[pa.RecordBatch]:
+    def _cast_batches(self, held: Allowance) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        for batch in self._cast_from(schema).to_batches():
-            batch = adapt_batch(batch, schema, self.origin._allowance())
+        for batch in self._cast_from(schema)._batches(held):
+            account = held.part()
+            account.take(batch.get_total_buffer_size())
+            batch = adapt_batch(batch, schema, account)
+            del account
             yield batch
             del batch
 

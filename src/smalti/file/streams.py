@@ -20,8 +20,9 @@ from smalti.file.scans import Scan, keep_batches, last_rows
 from smalti.file.taking import chosen_rows, in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
-from smalti.memory import asked_limit, most_memory
+from smalti.memory import chosen_limit
 from smalti.mosaic.rows import RowIndex, Taken
+from smalti.readahead import Budget
 
 if TYPE_CHECKING:
     from smalti.file.blocks import RowBlocks
@@ -48,8 +49,16 @@ class Scannable(ABC):
 
     def _allowance(self) -> Allowance:
         """The memory for a read whose rows are all kept: by default the memory that the machine has at this moment."""
-        limit = asked_limit() if self._memory_limit is None else self._memory_limit
-        return Allowance(most_memory() if limit is None else limit)
+        return Allowance(chosen_limit(self._memory_limit))
+
+    def _stream_allowance(self) -> Allowance:
+        """The memory for a read that decodes batch by batch, and for the batches that its caller keeps meanwhile."""
+        limit, ahead = chosen_limit(self._memory_limit), self._ahead()
+        return Allowance(max(1, limit - ahead.memory_limit) if ahead.readahead else limit)
+
+    def _ahead(self) -> Budget:
+        """How far is read ahead."""
+        return Budget(0)
 
     def close(self) -> None:
         """Close what was opened; a table opens its files while it is read and has nothing to close."""
@@ -92,16 +101,16 @@ class Scannable(ABC):
         return [name for name in names if name in known]
 
     @abstractmethod
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
-        """The batches of a read, all of one schema, in sizes as they come."""
+    def _scan_batches(self, scan: Scan, held: Allowance) -> Iterator[pa.RecordBatch]:
+        """The batches of a read, all of one schema, in sizes as they come; they are decoded within `held`."""
 
     def _scan_table(self, scan: Scan, kept: Allowance) -> pa.Table:
         """All batches of a read, as a table; they count in `kept`."""
-        return pa.Table.from_batches(keep_batches(self._scan_batches(scan), kept), self._schema_of(scan))
+        return pa.Table.from_batches(keep_batches(self._scan_batches(scan, kept), kept), self._schema_of(scan))
 
-    def _from_end(self, scan: Scan) -> Iterator[Iterator[pa.RecordBatch]]:
+    def _from_end(self, scan: Scan, held: Allowance) -> Iterator[Iterator[pa.RecordBatch]]:
         """The batches of a read in parts, the last part first; within a part they are in order."""
-        yield self._scan_batches(scan)
+        yield self._scan_batches(scan, held)
 
     # --- what files and tables have in common -----------------------------------------------------------------------
 
@@ -252,9 +261,9 @@ class Scannable(ABC):
             is_range = self._knows_rows and scan.filters is None
             rows = range(min(num_rows, self.num_rows)) if is_range else None
             return replace(scan, rows=rows)._first_rows(num_rows)
-        parts, left = list[list[pa.RecordBatch]](), num_rows
-        for batches in self._from_end(scan) if left else ():
-            parts.append(last_rows(batches, left))
+        parts, left, held = list[list[pa.RecordBatch]](), num_rows, self._stream_allowance()
+        for batches in self._from_end(scan, held) if left else ():
+            parts.append(last_rows(batches, left, held))
             left -= sum(batch.num_rows for batch in parts[-1])
             if not left:
                 break

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError
 from smalti.extras import optional_module
 from smalti.file.blocks import RowBlocks
@@ -20,9 +21,9 @@ from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.loading.arrays import to_numpy
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
-from smalti.loading.window import Rows, gather, join_rows
+from smalti.loading.window import BlockRead, Rows, gather, join_rows
 from smalti.logical.patterns import check_columns
-from smalti.readahead import Unit
+from smalti.memory import asked_limit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
 
@@ -65,6 +66,9 @@ class Loader:
         self._blocks = blocks
         self._batch_size, self._drop_last, self._epochs = batch_size, drop_last, epochs
         self._shard = _checked_shard(shard)
+        limit = asked_limit() if blocks.memory_limit is None else blocks.memory_limit
+        if limit is not None:
+            buffer_bytes = max(1, min(buffer_bytes, limit // 2))
         self._order = Order(seed, shuffle, max(1, buffer_bytes // _WINDOWS))
         self._buffer_bytes = buffer_bytes
         self._output, self._fill_null = output, fill_null
@@ -129,10 +133,11 @@ class Loader:
 
     def _slices(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The batches of a share of an epoch, without the first `skip` rows. The last one may have fewer rows."""
-        with closing(self._windows(share, epoch, skip)) as windows:
-            yield from exact_batches(windows, self._batch_size, join_rows)
+        held = self._blocks.allowance()
+        with closing(self._windows(share, epoch, skip, held)) as windows:
+            yield from exact_batches(windows, self._batch_size, held, partial(join_rows, held=held), _counted_already)
 
-    def _windows(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
+    def _windows(self, share: tuple[int, int], epoch: int, skip: int, held: Allowance) -> Generator[Rows, None, None]:
         """The windows of a share, each read and mixed while the one before is used; rows before `skip` are left out."""
         wanted: list[tuple[Window, int]] = []
         for window in self._order.windows(epoch, self._blocks.counts, self._blocks.sizes, share):
@@ -143,16 +148,16 @@ class Loader:
         try:
             upcoming: Future[Rows] | None = None
             for place, (window, first) in enumerate(wanted):
-                rows = (upcoming or pool.submit(self._mixed, window, epoch, share)).result()
+                rows = (upcoming or pool.submit(self._mixed, window, epoch, share, held)).result()
                 upcoming = None
                 if place + 1 < len(wanted):
-                    upcoming = pool.submit(self._mixed, wanted[place + 1][0], epoch, share)
+                    upcoming = pool.submit(self._mixed, wanted[place + 1][0], epoch, share, held)
                 yield rows.slice(first)
                 del rows
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _mixed(self, window: Window, epoch: int, share: tuple[int, int]) -> Rows:
+    def _mixed(self, window: Window, epoch: int, share: tuple[int, int], held: Allowance) -> Rows:
         """Read the rows of a window, in their order of the epoch."""
         blocks = self._blocks
         reads = []
@@ -160,10 +165,10 @@ class Loader:
             count, whole = segment.stop - segment.start, blocks.counts[segment.block]
             rows = None if count == whole else range(segment.start, segment.stop)
             size = blocks.sizes[segment.block] * count // whole
-            reads.append((Unit(partial(blocks.read, segment.block, rows), size), count))
+            reads.append(BlockRead(partial(blocks.read, segment.block, rows), count, size))
         order = self._order.rows(epoch, window, share)
         fill_of = None if self._output == "arrow" else self._fill_of
-        return gather(reads, self.schema, order, fill_of, blocks.budget)
+        return gather(reads, self.schema, order, fill_of, blocks.budget, held)
 
     # --- single rows ------------------------------------------------------------------------------------------------
 
@@ -291,8 +296,8 @@ def loader(
     drop_last : bool
         Whether to leave out rows at the end of an epoch that do not fill a batch, or that other shards do not have.
     buffer_bytes : int
-        Memory for rows: those that are delivered, and those that are read and mixed meanwhile. One row group is read at
-        least, however large.
+        Memory for rows: those that are delivered, and those that are read and mixed meanwhile; at most half of a
+        `memory_limit` that the table was opened with. One row group is read at least, however large.
     output : {"numpy", "arrow"}
         Whether batches are dictionaries of NumPy arrays, or Arrow tables.
     fill_null : optional
@@ -324,6 +329,11 @@ def loader(
         output=output,
         fill_null=fill_null,
     )
+
+
+def _counted_already(_: Rows) -> int:
+    """The bytes of rows that `exact_batches` has to count: none, because rows count their own."""
+    return 0
 
 
 def _torch_worker() -> tuple[int, int]:

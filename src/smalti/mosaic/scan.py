@@ -192,6 +192,7 @@ class Scanner:
         plan: ScanPlan,
         *,
         kept: Allowance | None = None,
+        held: Allowance | None = None,
         batch_size: int | None = None,
         fetched: Mapping[int, Mapping[int, Bucket]] = NO_GROUPS,
     ) -> Iterator[pa.RecordBatch]:
@@ -200,12 +201,16 @@ class Scanner:
         With `kept`, the caller holds all batches: each row group is one batch, counted in `kept`. Without it, the
         caller holds one batch at a time: a row group that decodes to more than `BATCH_BYTES` by estimate is decoded in
         slices while its inflated buckets stay in memory, and a slice that exceeds the limit is retried with a quarter
-        of its rows. `fetched` has buckets that were read already, by row group and number.
+        of its rows. A caller that holds some more batches counts them in `held`, as decoding does.
+        `fetched` has buckets that were read already, by row group and number.
         """
+        whole = kept
+        if whole is None:
+            whole = Allowance(self.memory_limit) if held is None else held.part(self.memory_limit)
         for read in plan.groups:
             step = None if kept is not None else self._rows_at_once(plan, read, batch_size)
             buckets = fetched.get(read.row_group, NONE_FETCHED)
-            yield from _GroupScan(self, plan, read, kept, buckets).batches(step)
+            yield from _GroupScan(self, plan, read, whole, buckets, is_kept=kept is not None).batches(step)
 
     def rounds(self, plan: ScanPlan, ahead: Allowance | None) -> list[tuple[ScanPlan, int]]:
         """Cut a plan into those that are read as a unit, each with an estimate of the bytes that it holds.
@@ -236,13 +241,14 @@ class Scanner:
         kept: Allowance | None = None,
         batch_size: int | None = None,
         ahead: Allowance | None = None,
+        held: Allowance | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """A plan as units of reading ahead, see `rounds`; the result of each are its batches.
 
         With `kept`, the batches stay in memory and are counted there. Otherwise a unit decodes its row groups when it
         runs, and counts them in `ahead`. A unit whose estimate exceeds `MAX_SLICE_BYTES`, or that exceeds twice its
-        estimate plus `SLACK`, is only fetched, and decoded when the caller iterates. Without `ahead`, nothing is
-        fetched before its turn.
+        estimate plus `SLACK`, is only fetched, and decoded when the caller iterates; this counts in `held`, see
+        `batches`. Without `ahead`, nothing is fetched before its turn.
         """
         if kept is not None:
             self.check_fits(plan, kept)
@@ -250,9 +256,9 @@ class Scanner:
             if kept is not None:
                 yield Unit(partial(self._read_kept, one, kept), size)
             elif ahead is not None:
-                yield Unit(partial(self._read_ahead, one, size, batch_size, ahead), size)
+                yield Unit(partial(self._read_ahead, one, size, batch_size, ahead, held), size)
             else:
-                yield Unit(partial(self.batches, one, batch_size=batch_size))
+                yield Unit(partial(self.batches, one, batch_size=batch_size, held=held))
 
     def _fetch(self, plan: ScanPlan) -> dict[int, Mapping[int, Bucket]]:
         """The buckets that all row groups of a plan need first, by row group and number, read together."""
@@ -272,7 +278,7 @@ class Scanner:
         return Decoded(self.batches(plan, kept=kept, fetched=fetched), kept)
 
     def _read_ahead(
-        self, plan: ScanPlan, size: int, batch_size: int | None, ahead: Allowance
+        self, plan: ScanPlan, size: int, batch_size: int | None, ahead: Allowance, held: Allowance | None
     ) -> Iterable[pa.RecordBatch]:
         """The batches of row groups: decoded now if they take no more than was estimated, else when asked for."""
         fetched = self._fetch(plan)
@@ -280,7 +286,7 @@ class Scanner:
             account = ahead.part(min(self.memory_limit, 2 * size + SLACK))
             with suppress(MemoryLimitError):
                 return Decoded(self.batches(plan, kept=account, fetched=fetched), account)
-        return self.batches(plan, batch_size=batch_size, fetched=fetched)
+        return self.batches(plan, batch_size=batch_size, held=held, fetched=fetched)
 
     def check_fits(self, plan: ScanPlan, kept: Allowance) -> None:
         """Refuse a read whose fixed-width values alone exceed `kept`, before anything is decoded."""
@@ -373,16 +379,19 @@ class _GroupScan:
         scanner: Scanner,
         plan: ScanPlan,
         read: GroupRead,
-        kept: Allowance | None,
+        whole: Allowance,
         fetched: Mapping[int, Bucket],
+        *,
+        is_kept: bool,
     ) -> None:
         self._scanner = scanner
         self._plan = plan
         self._filter = plan.filter if read.is_filtered else None
         self._group, self._deleted, self._start = read.row_group, read.deleted, read.start
-        self._kept = kept
+        #: Counts everything, and keeps counting batches if the caller keeps all of them.
+        self._whole, self._is_kept = whole, is_kept
         self._buckets = dict(fetched)
-        self._inflated = Allowance(scanner.memory_limit)
+        self._inflated = whole.part()
         #: `id()` of each projection whose buckets are inflated already, for slices.
         self._opened: set[int] = set()
         self._num_rows = scanner.tail.index.rows(read.row_group)
@@ -391,7 +400,7 @@ class _GroupScan:
         self._span = read.rows if isinstance(read.rows, range) else range(self._num_rows)
         self._is_sliced = False
         #: Whether a read that took too much memory may succeed with slices, or with smaller ones.
-        self._can_retry = kept is None
+        self._can_retry = not is_kept
 
     def batches(self, step: int | None) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows, `step` rows at a time, or fewer where these take too much memory; None for all."""
@@ -416,14 +425,13 @@ class _GroupScan:
         self._is_sliced = self._is_sliced or len(span) < len(self._span)
         if self._is_sliced:
             return self._read(span, None)
-        limit = self._scanner.memory_limit
-        account = Allowance(min(limit, MAX_SLICE_BYTES)) if self._kept is None else self._kept
+        account = self._whole if self._is_kept else self._whole.part(MAX_SLICE_BYTES)
         self._inflated = account.part()
         try:
             return self._read(span, account)
         finally:
             self._buckets.clear()
-            self._inflated = Allowance(limit)
+            self._inflated = self._whole.part()
 
     def _read(self, span: range, account: Allowance | None) -> pa.RecordBatch | None:
         plan, rows = self._plan, None
@@ -489,8 +497,7 @@ class _GroupScan:
                     self._can_retry = False
                     raise
                 self._opened.add(id(columns))
-            limit, held = self._scanner.memory_limit, self._inflated.held
-            account = Allowance(limit if len(span) == 1 else min(limit, held + MAX_SLICE_BYTES), held)
+            account = self._whole.part() if len(span) == 1 else self._whole.part(MAX_SLICE_BYTES)
         if rows is None:
             return decode(account, rows=wanted, keep=keep), account
         if len(rows) * _FEW_ROWS < len(span):

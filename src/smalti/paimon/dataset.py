@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pypaimon.read.split import Split
 
+from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, identity_of
-from smalti.file.scans import Scan
+from smalti.file.scans import Scan, keep_batches
 from smalti.file.streams import Scannable
 from smalti.logical.patterns import check_columns
 from smalti.logical.types import fixed_bytes
@@ -19,7 +20,7 @@ from smalti.mosaic.rows import parse_rows
 from smalti.paimon.predicates import to_predicate
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, AnyTime, PaimonTable, open_table
-from smalti.readahead import Budget
+from smalti.readahead import MIN_LOCAL_BYTES, Budget
 from smalti.table.planning import fit_filter, parse_filter
 from smalti.threads import cpu_count
 
@@ -89,14 +90,18 @@ class PaimonDataset(Scannable):
     def _scan_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema if columns is None else self.table.schema_of(columns)
 
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _ahead(self) -> Budget:
+        limits = self._readahead, self._memory_limit
+        return Budget.choose(*limits, is_remote=self.table.is_remote, unit_bytes=MIN_LOCAL_BYTES)
+
+    def _scan_batches(self, scan: Scan, held: Allowance) -> Iterator[pa.RecordBatch]:
         output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
         if scan.rows is None and scan.row_index is None:
-            return self._reader(output, filter_).batches(self.splits(filter_), scan.progress)
+            return self._reader(output, filter_).batches(self.splits(filter_), scan.progress, held)
         reader = self._reader(output, filter_, scan.row_index)
         every = reader.count(self.splits())
         rows = None if scan.rows is None else parse_rows(scan.rows, every.num_rows)
-        return reader.numbered(every, rows, scan.progress)
+        return reader.numbered(every, rows, scan.progress, held)
 
     def row_blocks(self, columns: Sequence[str] | None = None) -> RowBlocks:
         """Parts of the rows of the snapshot, which are read in any order, for `smalti.loader`."""
@@ -123,12 +128,13 @@ class PaimonBlocks(RowBlocks):
         self.sizes = [count * width for count in self.counts]
         files = (str(file.file_name) for split in splits for file in split.files)
         self.identity = identity_of([*((name, 0, ()) for name in files), ("", 0, self.counts)])
-        self.budget = Budget(cpu_count())
+        self.budget, self.memory_limit = Budget(cpu_count()), dataset._memory_limit
 
-    def read(self, block: int, rows: range | None = None) -> pa.Table:
+    def read(self, block: int, rows: range | None, kept: Allowance) -> pa.Table:
         span = self._spans[block]
         wanted = span if rows is None else span[rows.start : rows.stop]
-        return pa.Table.from_batches(self._reader.numbered(self._parts, wanted), self.schema)
+        batches = self._reader.numbered(self._parts, wanted, None, kept)
+        return pa.Table.from_batches(keep_batches(batches, kept), self.schema)
 
     def take(self, indices: Any) -> pa.Table:
         return self._dataset.take(indices, self.schema.names)

@@ -21,6 +21,7 @@ from pypaimon.manifest.schema.data_file_meta import DataFileMeta
 from pypaimon.read.split import DataSplit, Split
 from pypaimon.schema.data_types import AtomicType, DataField, PyarrowFieldParser
 
+from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import adapt_batch
 from smalti.logical.mapping import PROCESS_SCHEMAS
@@ -157,11 +158,13 @@ class SplitReader:
     def _without_filter(self, output: pa.Schema) -> SplitReader:
         return SplitReader(self._table, output, None, self._readahead, self._memory_limit)
 
-    def batches(self, splits: Sequence[Split], progress: Listener | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of splits in their order, in batches of the output."""
+    def batches(
+        self, splits: Sequence[Split], progress: Listener | None = None, held: Allowance | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of splits in their order, in batches of the output. For `held` see `read_pieces`."""
         for is_raw, group in groupby(splits, self.is_raw):
             if is_raw:
-                yield from self._read_files([file for split in group for file in _files_of(split)], progress)
+                yield from self._read_files([file for split in group for file in _files_of(split)], progress, held)
             else:
                 yield from self._merged(list(group))
 
@@ -184,7 +187,11 @@ class SplitReader:
         return NumberedParts(parts, [0, *accumulate(counts)])
 
     def numbered(
-        self, numbered_parts: NumberedParts, rows: Rows | None = None, progress: Listener | None = None
+        self,
+        numbered_parts: NumberedParts,
+        rows: Rows | None = None,
+        progress: Listener | None = None,
+        held: Allowance | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows with some numbers, or all, in their order. Files and splits that have none of them are not read."""
         starts, name = numbered_parts.starts, self._plan.row_index
@@ -193,15 +200,17 @@ class SplitReader:
         for is_file, group in groupby(wanted, lambda part: isinstance(part[0], RawFile)):
             if is_file:
                 files = [replace(file, rows=part_rows, first_row=start) for file, part_rows, start in group]
-                yield from self._read_files(files, progress)
+                yield from self._read_files(files, progress, held)
                 continue
             for split, part_rows, start in group:
                 index = None if name is None else RowIndex(name, start)
                 options: dict[str, Any] = {"filter_": self._plan.filter_, "row_index": index, "rows": part_rows}
-                every = self._without_filter(self._stored).batches([split])
+                every = self._without_filter(self._stored).batches([split], None, held)
                 yield from numbered(every, self._plan.output, **options)
 
-    def _read_files(self, files: Sequence[RawFile], progress: Listener | None) -> Iterator[pa.RecordBatch]:
+    def _read_files(
+        self, files: Sequence[RawFile], progress: Listener | None, held: Allowance | None
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of files, with files and row groups read ahead."""
 
         def open_piece(piece: Piece) -> MosaicFile:
@@ -210,7 +219,7 @@ class SplitReader:
         limits = self._readahead, self._memory_limit
         unit_bytes = sum(file.num_bytes for file in files) // max(1, len(files))
         budget = Budget.choose(*limits, is_remote=self._table.is_remote, unit_bytes=unit_bytes)
-        with closing(read_pieces(files, open_piece, self._plan_file, budget, progress)) as reading:
+        with closing(read_pieces(files, open_piece, self._plan_file, budget, progress, held=held)) as reading:
             for _, batch in reading:
                 yield batch
                 del batch

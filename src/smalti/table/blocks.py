@@ -13,7 +13,6 @@ from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, block_sizes, identity_of
 from smalti.file.reader import MosaicFile
 from smalti.file.taking import in_order_of
-from smalti.memory import most_memory
 from smalti.mosaic.rows import Taken, split_rows
 from smalti.table.planning import ReadPlan
 from smalti.table.reading import choose_columns, plan_file
@@ -35,7 +34,7 @@ class TableBlocks(RowBlocks):
 
     def __init__(self, table: Snapshot, plan: ReadPlan) -> None:
         self._table, self._plan = table, plan
-        self.schema, self.budget = plan.output, table.budget
+        self.schema, self.budget, self.memory_limit = plan.output, table.budget, table.settings.memory_limit
         names = [name for name in plan.asked if name not in table.partitions.names]
 
         def ask(file: MosaicFile) -> tuple[list[int], list[int]]:
@@ -54,12 +53,12 @@ class TableBlocks(RowBlocks):
         # A file that leaves the cache is closed when its last reader is done with it.
         self._file = lru_cache(_MAX_OPEN)(partial(_open, self._table, self._plan))
 
-    def read(self, block: int, rows: range | None = None) -> pa.Table:
+    def read(self, block: int, rows: range | None, kept: Allowance) -> pa.Table:
         index, group = self._blocks[block]
         if rows is not None:
             start = self._file(index)._row_starts[group]
             rows = range(start + rows.start, start + rows.stop)
-        return self._read(index, Allowance(most_memory()), row_groups=[group], rows=rows)
+        return self._read(index, kept, row_groups=[group], rows=rows)
 
     def _read(self, index: int, kept: Allowance, **which: Any) -> pa.Table:
         opened, file = self._file(index), self._plan.files[index]
@@ -71,7 +70,7 @@ class TableBlocks(RowBlocks):
         return pa.Table.from_batches(batches, self.schema)
 
     def take(self, indices: Any) -> pa.Table:
-        kept, taken = Allowance(most_memory()), Taken(indices)
+        kept, taken = self.allowance(), Taken(indices)
         wanted = split_rows(taken.among(self._starts[-1]), self._starts)
         parts = [self._read(index, kept, rows=rows) for index, rows in wanted]
         return in_order_of(taken, pa.concat_tables(parts or [self.schema.empty_table()]), kept)

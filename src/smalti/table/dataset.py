@@ -23,6 +23,7 @@ from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Locat
 from smalti.logical.adapt import adapt_batch, check_schema
 from smalti.logical.widen import unify_schemas
 from smalti.mosaic.rows import parse_rows
+from smalti.readahead import Budget
 from smalti.table.blocks import TableBlocks
 from smalti.table.columns import TableColumns
 from smalti.table.listing import FoundFile, Listing, list_files, no_files_error, read_again
@@ -170,23 +171,22 @@ class MosaicDataset(Scannable):
 
         def read(table: Snapshot, open_files: OpenFiles) -> pa.Table:
             found: list[pa.RecordBatch] = []
-            left, start, end = num_rows, 0, 0
+            left, start, end, held = num_rows, 0, 0, self._stream_allowance()
             files = self._matching_files(table, parse_filter(scan.filters), open_files, is_first_enough=True)
             count = len(files)
             while left and end < count:
                 start, end = end, min(count, 4 * end + 1)  # at first one file, then more and more at a time
                 chosen = files[count - end : count - start] if from_end else files[start:end]
-                with closing(
-                    read_plan(table, self._plan_files(table, chosen, scan, open_files), open_files)
-                ) as batches:
-                    rows = last_rows(batches, left) if from_end else list(first_rows(batches, left))
+                plan = self._plan_files(table, chosen, scan, open_files)
+                with closing(read_plan(table, plan, open_files, held=held)) as batches:
+                    rows = last_rows(batches, left, held) if from_end else list(first_rows(batches, left, held))
                 found = [*rows, *found] if from_end else [*found, *rows]
                 left -= sum(batch.num_rows for batch in rows)
             looked_at = files[count - end :] if from_end else files[:end]
             output = self._plan_files(table, looked_at, scan, open_files).output
             # Where a column is in none of some files, their rows have the types of the whole table.
             schema = unify_schemas(("the table", each) for each in (output, *(batch.schema for batch in found)))
-            return pa.Table.from_batches([adapt_batch(batch, schema) for batch in found], schema)
+            return pa.Table.from_batches([adapt_batch(batch, schema, held) for batch in found], schema)
 
         return self._read(read)
 
@@ -341,16 +341,21 @@ class MosaicDataset(Scannable):
 
         return self._read(find)
 
-    def _batches(self, table: Snapshot, open_files: OpenFiles, scan: Scan) -> Iterator[pa.RecordBatch]:
-        plan = self._plan(table, scan, open_files)
-        return read_plan(table, plan, open_files, progress=scan.progress, batch_size=scan.batch_size)
+    def _ahead(self) -> Budget:
+        return self._table.budget
 
-    def _scan_batches(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, table: Snapshot, open_files: OpenFiles, scan: Scan, held: Allowance | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        plan = self._plan(table, scan, open_files)
+        return read_plan(table, plan, open_files, progress=scan.progress, held=held, batch_size=scan.batch_size)
+
+    def _scan_batches(self, scan: Scan, held: Allowance) -> Iterator[pa.RecordBatch]:
         """Read batch by batch. The read can start over until its first batch was delivered."""
         with ExitStack() as stack:
 
             def begin(table: Snapshot, _: OpenFiles) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
-                batches = self._batches(table, stack.enter_context(closing(OpenFiles(table.budget))), scan)
+                batches = self._batches(table, stack.enter_context(closing(OpenFiles(table.budget))), scan, held)
                 return list(islice(batches, 1)), batches
 
             first, rest = self._read(begin)

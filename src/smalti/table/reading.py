@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -65,6 +65,7 @@ def read_pieces(
     progress: Listener | None = None,
     *,
     kept: Allowance | None = None,
+    held: Allowance | None = None,
     batch_size: int | None = None,
     on_error: Callable[[Piece, Exception], None] | None = None,
 ) -> Generator[tuple[Piece, pa.RecordBatch], None, None]:
@@ -73,8 +74,10 @@ def read_pieces(
     `open_piece` is called once for each piece, ahead and in several threads, and `plan_piece` once for each, in order,
     in the thread of the caller. `on_error` is called when a piece cannot be read, in its turn; if it returns, the rest
     of the piece is left out. By the `budget` as many files are opened ahead as row groups are read ahead. `kept` is
-    what all batches together may take, for a caller who keeps them; `batch_size` is how many rows are used at a time.
+    what all batches together may take, for a caller who keeps them; one that keeps some counts these in `held`, as
+    decoding does. `batch_size` is how many rows are used at a time.
     """
+    held = Allowance(budget.read_limit) if held is None else held
     meter = Meter("read", len(pieces), sum(piece.num_bytes for piece in pieces), progress)
     unclosed: set[MosaicFile] = set()
 
@@ -84,7 +87,7 @@ def read_pieces(
         return opened
 
     openings = started((partial(open_ahead, piece) for piece in pieces), budget.readahead)
-    units = _units(pieces, openings, plan_piece, kept, batch_size, budget)
+    units = _units(pieces, openings, plan_piece, kept, held, batch_size, budget)
     failed: Piece | None = None
     try:
         with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
@@ -116,6 +119,7 @@ def _units(
     openings: Iterator[Future[MosaicFile]],
     plan_piece: Callable[[Piece, MosaicFile], FileRead],
     kept: Allowance | None,
+    held: Allowance,
     batch_size: int | None,
     budget: Budget,
 ) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
@@ -130,14 +134,14 @@ def _units(
             read = plan_piece(piece, opened)
             groups = piece.row_groups if read.row_groups is None else read.row_groups
             numbered = piece.rows, read.row_index
-            asked = read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups, *numbered
+            asked = read.columns, read.filters, kept, batch_size, ahead, held, read.deleted, groups, *numbered
             units = list(opened.units(*asked)) or [Unit(tuple)]
         except Exception as error:
             yield Unit(partial(_fail, piece, opened, error))
             continue
         for unit in units:
             ended = opened if unit is units[-1] else None
-            yield Unit(partial(_deliver, piece, unit, read, ended, budget), unit.num_bytes)
+            yield Unit(partial(_deliver, piece, unit, read, ended, held), unit.num_bytes)
 
 
 def _fail(piece: Piece, ended: MosaicFile | None, error: Exception) -> _Delivery:
@@ -151,7 +155,7 @@ def _fail(piece: Piece, ended: MosaicFile | None, error: Exception) -> _Delivery
 
 
 def _deliver(
-    piece: Piece, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, budget: Budget
+    piece: Piece, unit: Unit[Iterable[pa.RecordBatch]], read: FileRead, ended: MosaicFile | None, held: Allowance
 ) -> _Delivery:
     """Finish batches that are decoded already here, in a thread of the pool; others when the caller asks for them."""
     try:
@@ -161,7 +165,7 @@ def _deliver(
     except Exception as error:
         return _fail(piece, ended, error)
     if finish is not None and not isinstance(batches, Decoded):
-        batches = (finish(batch, Allowance(budget.read_limit)) for batch in batches)
+        batches = (finish(batch, held.part()) for batch in batches)
     return piece, batches, ended
 
 
@@ -172,9 +176,10 @@ def read_plan(
     *,
     progress: Listener | None = None,
     kept: Allowance | None = None,
+    held: Allowance | None = None,
     batch_size: int | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """The batches of a plan. Files of `open_files` are not opened again."""
+    """The batches of a plan. Files of `open_files` are not opened again. See `read_pieces`."""
 
     def open_piece(piece: Piece) -> MosaicFile:
         return open_files.take(piece.file.path) or table.open(piece.file)
@@ -186,7 +191,8 @@ def read_plan(
 
     pieces = [Piece.whole(file) for file in plan.files] if plan.pieces is None else plan.pieces
     budget = table.budget_of(len(plan.needed))
-    reading = read_pieces(pieces, open_piece, plan_piece, budget, progress, kept=kept, batch_size=batch_size)
+    options: dict[str, Any] = {"kept": kept, "held": held, "batch_size": batch_size}
+    reading = read_pieces(pieces, open_piece, plan_piece, budget, progress, **options)
     with closing(reading):
         for _, batch in reading:
             yield batch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti.errors import MosaicError, SchemaError
 from smalti.file.scans import Scan
 from smalti.file.streams import Scannable
@@ -82,7 +83,7 @@ class FormatTable(Scannable):
             return self.schema
         return pa.schema([self.schema.field(name) for name in match_names(self.schema.names, columns)])
 
-    def _scan_batches(self, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+    def _scan_batches(self, scan: Scan, held: Allowance) -> Generator[pa.RecordBatch, None, None]:  # noqa: ARG002
         output, filter_ = self._scan_schema(scan.columns), parse_filter(scan.filters)
         compared = [] if filter_ is None else [name for name in filter_.columns if name != scan.row_index]
         needed = self._scan_schema(list(dict.fromkeys([*output.names, *owners_of(compared, self.schema.names)])))
