@@ -82,6 +82,92 @@ def test_values_that_would_lose_a_part_are_refused(type_: pa.DataType, value: An
     assert smalti.read_table(file).to_pydict() == {"x": [None]}
 
 
+ZONED = dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+NANOSECOND = pd.Timestamp("2026-01-01 00:00:00.000000001")
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.struct([("x", pa.int64())]), {"x": 1.7}),
+        (pa.struct([("x", pa.int64())]), (1.7,)),
+        (pa.struct([("x", pa.int64())]), [("x", 1.7)]),
+        (pa.struct([("x", pa.int64())]), {"x": 1, "y": 2}),
+        (pa.struct([("x", pa.int64())]), pa.scalar({"x": 1, "y": 2})),
+        (pa.list_(pa.struct([("x", pa.int64())])), pa.scalar([{"x": 1, "y": 2}])),
+        (pa.list_(pa.int64()), [1, 1.7]),
+        (pa.list_(pa.int64(), 1), np.array([1.7])),
+        (pa.list_(pa.float32()), [1e300]),
+        (pa.list_(pa.list_view(pa.float16())), [[70000.0]]),
+        (pa.dictionary(pa.int8(), pa.int64()), 1.7),
+        (pa.run_end_encoded(pa.int16(), pa.int64()), 1.7),
+        (pa.map_(pa.string(), pa.int64()), [("a", 1.7)]),
+        (pa.map_(pa.int64(), pa.string()), {1.7: "a"}),
+        (pa.fixed_shape_tensor(pa.int32(), [2]), [1.7, 2]),
+        (pa.list_(pa.timestamp("s")), [dt.datetime(2026, 1, 1, 1, 1, 1, 5)]),
+        (pa.list_(pa.date32()), [dt.datetime(2026, 1, 1, 5)]),
+        (pa.list_(pa.time32("s")), [dt.time(1, 2, 3, 4)]),
+        (pa.timestamp("us"), NANOSECOND),
+        (pa.duration("us"), pd.Timedelta(1, "ns")),
+        (pa.timestamp("us"), ZONED),
+        (pa.list_(pa.timestamp("us")), [ZONED]),
+        (pa.timestamp("us"), pa.scalar(ZONED)),
+        (
+            pa.map_(pa.string(), pa.timestamp("us")),
+            pa.scalar([("a", ZONED)], pa.map_(pa.string(), pa.timestamp("us", "UTC"))),
+        ),
+        (pa.timestamp("us"), pc.field("zoned")),
+        (pa.struct([("x", pa.timestamp("us"))]), pc.make_struct(pc.field("zoned"), field_names=["x"])),
+    ],
+)
+def test_values_of_any_depth_that_would_lose_a_part_are_refused(type_: Any, value: Any, tmp_path: Path) -> None:
+    file, zone = tmp_path / "t.mosaic", pa.array([0], pa.timestamp("us", "UTC"))
+    smalti.write_table(pa.table({"x": pa.nulls(1, type_), "zoned": zone}), file)
+    with pytest.raises(smalti.SchemaError, match=r"it would become|has no field|would lose|no time zone"):
+        jobs.update(file, {"x": value})
+    assert smalti.read_table(file)["x"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "expected"),
+    [
+        (pa.map_(pa.string(), pa.int64()), {"a": 1}, [("a", 1)]),
+        (
+            pa.struct([("x", pa.dictionary(pa.int8(), pa.string())), ("y", pa.int8())]),
+            {"x": "a"},
+            {"x": "a", "y": None},
+        ),
+        (pa.list_(pa.float32()), [1.5, None, float("inf")], [1.5, None, float("inf")]),
+        (pa.timestamp("s", "Europe/Berlin"), ZONED, ZONED),
+        (pa.list_(pa.decimal128(5, 2)), [Decimal("1.5")], [Decimal("1.50")]),
+        (pa.int32(), np.float64(2.0), 2),
+    ],
+)
+def test_values_of_any_depth_that_fit(type_: Any, value: Any, expected: Any, tmp_path: Path) -> None:
+    smalti.write_table(pa.table({"x": pa.nulls(1, type_)}), tmp_path / "t.mosaic")
+    jobs.update(tmp_path / "t.mosaic", {"x": value})
+    assert smalti.read_table(tmp_path / "t.mosaic")["x"].to_pylist() == [expected]
+
+
+def test_data_that_would_lose_a_part_is_refused(tmp_path: Path) -> None:
+    """In a merge, in keys, and in what a function returns for later rows."""
+    file, plain = tmp_path / "t.mosaic", pa.timestamp("us")
+    table = pa.table({"k": pa.array([0, 1], plain), "s": pa.array([{"x": 1}, {"x": 2}]), "t": pa.array([0, 1], plain)})
+    smalti.write_table(table, file, row_group_max_rows=1)
+    zoned = pa.array([0], pa.timestamp("us", "UTC"))
+    for data, on in (
+        (pa.table({"k": pa.array([0], plain), "s": pa.array([{"x": 1, "y": 2}])}), "k"),
+        (pa.table({"k": pa.array([0], plain), "t": zoned}), "k"),
+        (pa.table({"k": zoned, "s": pa.array([{"x": 5}])}), "k"),
+    ):
+        with pytest.raises(smalti.SchemaError, match="would lose"):
+            jobs.merge(file, data, on)
+    rows = iter([[{"a": 1}], [{"a": 1}], [{"a": 1, "b": 2}]])
+    with pytest.raises(smalti.SchemaError, match="would lose the field 'b'"):
+        jobs.add_columns(file, lambda _: {"n": pa.array(next(rows))}, workers=1)
+    assert smalti.read_table(file).equals(table)
+
+
 def test_values_that_are_finer_than_the_types_of_python(tmp_path: Path) -> None:
     file, time = tmp_path / "t.mosaic", pd.Timestamp("2026-01-01 00:00:00.000000001")
     smalti.write_table(pa.table({"x": pa.array([0], pa.timestamp("ns"))}), file)
@@ -97,6 +183,7 @@ def test_partition_columns_that_files_store(everywhere: bool, tmp_path: Path) ->
         (root / f"p={p}").mkdir(parents=True)
         rows = pa.table({"id": [10 * p], "p": pa.array([p], pa.int32()), "x": [1]})
         smalti.write_table(rows if everywhere or p == 1 else rows.drop_columns("p"), root / f"p={p}/a.mosaic")
+    jobs.merge(root, pa.table({"id": [10], "p": [1], "x": [1]}), on="id")
     acts: list[Callable[[], object]] = [
         lambda: jobs.update(root, {"p": 3}),
         lambda: jobs.drop_columns(root, "p"),
@@ -290,3 +377,132 @@ def test_a_missing_table_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.
         with pytest.raises(FileNotFoundError):
             jobs.delete(tmp_path / name, "a = 1")
         assert looked.count(str(tmp_path / name)) == 1
+
+
+@pytest.mark.parametrize("wrapped", [pa.string_view(), pa.run_end_encoded(pa.int32(), pa.string())])
+def test_rows_without_a_match_beside_structs_of_views_and_runs(wrapped: Any, tmp_path: Path) -> None:
+    """Arrow takes no rows of such structs. They are null where no row matches, and dictionaries keep their order."""
+    file, order = tmp_path / "t.mosaic", ["low", "high", "mid"]
+    smalti.write_table(pa.table({"k": [1, 2, 3]}), file)
+    sizes = pa.DictionaryArray.from_arrays(pa.array([2, 1, 0], pa.int8()), pa.array(order), ordered=True)
+    texts: Any = pa.array(["a", None, "c"])
+    texts = texts.cast(wrapped) if wrapped == pa.string_view() else pc.call_function("run_end_encode", [texts])
+    structs = pa.StructArray.from_arrays([texts, sizes], ["text", "size"])
+    lists = pa.ListArray.from_arrays([0, 1, 3, 3], pa.concat_arrays([structs, structs]).slice(0, 3))
+    jobs.add_columns(file, pa.table({"k": [2, 9, 1], "s": structs, "l": lists}), on="k")
+    found = smalti.read_table(file)
+    assert found["s"].to_pylist() == [{"text": "c", "size": "low"}, {"text": "a", "size": "mid"}, None]
+    assert found["l"].to_pylist() == [[], [{"text": "a", "size": "mid"}], None]
+    for chunk in found["s"].chunks:
+        assert chunk.type.field("size").type.ordered
+        assert chunk.field(1).dictionary.to_pylist() == order
+
+
+def test_a_frame_of_polars_with_a_struct_and_a_row_without_a_match(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    smalti.write_table(pa.table({"k": [1, 2, 3]}), tmp_path / "t.mosaic")
+    rows = polars.DataFrame({"k": [1, 2], "s": [{"a": "x"}, {"a": "y"}]})
+    assert jobs.add_columns(tmp_path / "t.mosaic", rows, on="k").rows_unmatched == 1
+    assert smalti.read_table(tmp_path / "t.mosaic")["s"].to_pylist() == [{"a": "x"}, {"a": "y"}, None]
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_dictionaries_get_wider_indices_where_new_values_need_them(
+    is_file: bool, is_chunked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when they are written: categories of pandas have int8 up to 127 of them."""
+    if is_chunked:
+        monkeypatch.setattr(change_data, "CHUNK_BYTES", 64)
+    path, narrow = tmp_path / ("t.mosaic" if is_file else "t"), pa.dictionary(pa.int8(), pa.string())
+
+    def table(keys: range, words: list[str]) -> pa.Table:
+        lists = pa.ListArray.from_arrays(range(len(words) + 1), pa.array(words).cast(narrow))
+        return pa.table({"k": keys, "c": pa.array(words).cast(narrow), "l": lists})
+
+    old, new = [f"old {i % 100}" for i in range(200)], [f"new {i}" for i in range(100)]
+    (tmp_path / "t").mkdir()
+    smalti.write_table(table(range(200), old), path if is_file else path / "a.mosaic", row_group_max_rows=150)
+    report = jobs.merge(path, table(range(100, 200), new), on="k")
+    assert report.rows_updated == 100
+    report = jobs.merge(path, table(range(200, 300), [f"more {i}" for i in range(100)]), on="k")
+    assert report.rows_inserted == 100
+    jobs.update(path, {"c": pc.field("k").cast(pa.string())}, "k < 140")
+    found = smalti.dataset(path).to_table().sort_by("k")
+    more = [f"more {i}" for i in range(100)]
+    assert found["c"].to_pylist() == [*map(str, range(140)), *new[40:], *more]
+    assert found["l"].to_pylist() == [[word] for word in [*old[:100], *new, *more]]
+    assert jobs.verify(path).ok
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.dictionary(pa.int8(), pa.timestamp("us")), pa.run_end_encoded(pa.int16(), pa.uuid()), pa.list_view(pa.int8())],
+)
+def test_columns_of_any_type_are_assigned_to_each_other(type_: Any, tmp_path: Path) -> None:
+    smalti.write_table(pa.table({"k": [1, 2], "a": pa.nulls(2, type_), "b": pa.nulls(2, type_)}), tmp_path / "t.mosaic")
+    assert jobs.update(tmp_path / "t.mosaic", {"a": pc.field("b")}, "k = 1").rows == 1
+
+
+@pytest.mark.parametrize("type_", [pa.float16(), pa.float32(), pa.float64()])
+def test_keys_that_are_not_a_number_match_whatever_their_bits(type_: Any, tmp_path: Path) -> None:
+    """And so do both zeros."""
+    half = np.array([0x7E00, 0xFE00, 0x7E01, 0x8000], np.uint16).view(np.float16)
+    one, other, third, zero = (pa.array(half[i : i + 1]).cast(type_) for i in range(4))
+    for number, (key, sought) in enumerate([(one, other), (other, third), (zero, pa.array([0.0]).cast(type_))]):
+        file = tmp_path / f"{number}.mosaic"
+        smalti.write_table(pa.table({"k": key, "v": [1]}), file)
+        report = jobs.merge(file, pa.table({"k": sought, "v": [2]}), on="k")
+        assert (report.rows_updated, report.rows_inserted) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["whole", "word", "zoned", "text", "index"])
+def test_replaced_columns_in_what_pandas_knows(name: str, tmp_path: Path) -> None:
+    """What it wrote about the type of a column is not true of one with another type."""
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, 2], dtype="Int64"),
+            "word": pd.Categorical(["x", "y"]),
+            "zoned": pd.to_datetime(["2026-01-01", "2026-01-02"]).tz_localize("UTC"),
+            "text": pd.array(["u", "v"], dtype="string"),
+            "index": ["p", "q"],
+        }
+    ).set_index("index")
+    for new in (pa.array(["x", "y"]), pa.array([1.5, 2.5]), pa.array([0, 1], pa.timestamp("us")), pa.array([[1], [2]])):
+        smalti.write_table(pa.Table.from_pandas(frame), tmp_path / "t.mosaic")
+        jobs.replace_columns(tmp_path / "t.mosaic", pa.table({name: new}))
+        found = smalti.read_table(tmp_path / "t.mosaic")
+        back, plain = found.to_pandas(), found.replace_schema_metadata(None).to_pandas()
+        assert back.index.name == "index"
+        pd.testing.assert_series_equal(back.reset_index()[name], plain[name])
+
+
+def test_columns_that_are_named_twice_or_are_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"x": [1], "y": [2]}), file)
+    with pytest.raises(smalti.SchemaError, match="named twice"):
+        jobs.reorder_columns(file, ["y", "x", "y"])
+    jobs.reorder_columns(file, ["y", "*"])  # A pattern names the others.
+    for data in (pa.table({"z": [3]}), pa.table({"x": [3], "z": [3]}), lambda _: {"z": [3]}):
+        with pytest.raises(smalti.SchemaError, match="no column 'z' to replace"):
+            jobs.replace_columns(file, data)
+    assert read(file) == {"y": [2], "x": [1]}
+
+
+@pytest.mark.parametrize("values", [[1, 2, 3, 4], ["a b", "b/c", "c", None]])
+def test_a_merge_with_the_partition_column(values: list[Any], tmp_path: Path) -> None:
+    """Rows that match are updated in their partition, and new ones go to theirs. No row changes its partition."""
+    root, one, two, three, other = tmp_path / "t", *values
+    smalti.write_dataset(pa.table({"id": [1, 2, 3], "p": [one, two, other], "x": [1, 2, 3]}), root, partition_by="p")
+    report = jobs.merge(
+        root, pa.table({"id": [2, 3, 4, 5], "p": [two, other, one, three], "x": [20, 30, 40, 50]}), "id"
+    )
+    assert (report.rows_updated, report.rows_inserted) == (2, 2)
+    expected = {1: (one, 1), 2: (two, 20), 3: (other, 30), 4: (one, 40), 5: (three, 50)}
+    assert {row["id"]: (row["p"], row["x"]) for row in smalti.dataset(root).to_table().to_pylist()} == expected
+    moved = pa.table({"id": [6, 1], "p": [one, two], "x": [6, 10]})
+    for dry_run in (True, False):
+        with pytest.raises(smalti.SchemaError, match="in another partition"):
+            jobs.merge(root, moved, "id", dry_run=dry_run)
+    assert jobs.merge(root, moved, "id", when_matched="ignore").rows_inserted == 1
+    assert jobs.merge(root, moved.select(["id", "x"]), "id", when_not_matched="ignore").rows_updated == 2

@@ -61,10 +61,10 @@ def null_array(rows: int, type_: Any) -> Any:
     below = rows if pt.is_struct(type_) else rows * type_.list_size if pt.is_fixed_size_list(type_) else 0
     children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
     zeros = pa.py_buffer(bytes(8 * (rows + 1)))  # No bit is set, and every list starts and ends at 0.
-    return pa.Array.from_buffers(type_, rows, [zeros] * _own_buffers(type_), children=children)
+    return pa.Array.from_buffers(type_, rows, [zeros] * own_buffers(type_), children=children)
 
 
-def _own_buffers(type_: Any) -> int:
+def own_buffers(type_: Any) -> int:
     """The number of buffers that a struct, list or map has besides those of its children."""
     if pt.is_struct(type_) or pt.is_fixed_size_list(type_):
         return 1
@@ -162,7 +162,7 @@ def flatten_lists(array: Any, take: Callable[[Any, Any], Any]) -> Any:
         return array.flatten()
     indices = pa.array(range(len(array.values)), pa.int64())
     type_ = with_element(array.type, pa.field("index", pa.int64()))
-    buffers = array.buffers()[: _own_buffers(type_)]
+    buffers = array.buffers()[: own_buffers(type_)]
     lists: Any = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[indices])
     return take(array.values, lists.flatten())
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from smalti.errors import SchemaError
-from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, replaced_rows
+from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, countable, replaced_rows
 from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns, plan_update
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.jobs.keys import comparable
-from smalti.logical.adapt import adapt_batch
+from smalti.logical.adapt import adapt_batch, fit_batch
 from smalti.logical.types import compared_type
 from smalti.predicate import Outcome
 
@@ -53,7 +53,7 @@ def counts_of(file: TableFile, matches: Sequence[Matches]) -> dict[str, int]:
     return {"rows": rows, "rows_unknown": sum(each.unknown for each in matches)}
 
 
-#: Returns the new values of columns of a row group, for the rows that match.
+#: Returns the new values of columns of a row group, in the types of the fields, for the rows that match.
 Compute = Callable[[int, Sequence[pa.Field], Matches], Sequence[Any]]
 
 
@@ -106,7 +106,7 @@ def change_values(
     def fresh(group: int) -> pa.Table:
         is_found = outcomes[group] is not Outcome.NONE
         names = [each.name for each in fields] if is_found else columns.encoded
-        some = [columns.schema.field(name) for name in names]
+        some = [countable(columns.schema.field(name)) for name in names]
         return fresh_columns(file, group, some, matches[group], found.compute)
 
     counts = {**counts_of(file, matches), **found.counts}
@@ -140,7 +140,7 @@ def fresh_columns(
     arrays: list[Any] = []
     for start in range(0, len(fields), COLUMNS_AT_A_TIME):
         some = fields[start : start + COLUMNS_AT_A_TIME]
-        old = file.read([each.name for each in some], group).columns
+        old = adapt_batch(file.read([each.name for each in some], group), pa.schema(some)).columns
         is_same = found.outcome is Outcome.NONE
         arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found), some)
     return pa.table(arrays, schema=pa.schema(fields))
@@ -156,7 +156,7 @@ def aligned_values(chunks: Sequence[Chunk], file: TableFile) -> FileValues:
     def compute(group: int, fields: Sequence[pa.Field], _: Matches) -> Sequence[Any]:
         schema = pa.schema(fields)
         rows = chunks[file.index].read(schema.names).slice(starts[group], file.num_rows(group))
-        return pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema).columns
+        return pa.Table.from_batches([fit_batch(batch, schema) for batch in rows.to_batches()], schema).columns
 
     return FileValues(compute)
 
@@ -202,6 +202,6 @@ def computed_values(function: ColumnFunction, columns: Sequence[str], file: Tabl
                 found=sorted(made.column_names),
                 expected=sorted(schema.names),
             )
-        return adapt_batch(one_batch(made), schema).columns
+        return fit_batch(one_batch(made), schema).columns
 
     return FileValues(compute)

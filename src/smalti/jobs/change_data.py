@@ -19,8 +19,10 @@ from smalti._compat.arrow import empty_batch, null_array, size_of
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key_error, fit_keys
-from smalti.logical.adapt import widen_array
-from smalti.logical.arrays import take_rows
+from smalti.logical.adapt import adapt_batch, fit_array
+from smalti.logical.arrays import concat_rows, take_rows
+from smalti.logical.intake import MAX_INT32
+from smalti.logical.types import with_capacity
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import new_token
 
@@ -57,6 +59,19 @@ class Chunk:
         if self.staged.is_local:
             return pa.memory_map(self.staged.path)
         return self.staged.filesystem.open_input_file(self.staged.path)
+
+
+def countable(field: pa.Field) -> pa.Field:
+    """The field with the widest indices and run ends: how many values come together is known when a file is written.
+
+    The writer gives the column the narrowest type that holds them.
+    """
+    type_ = with_capacity(field.type, MAX_INT32, MAX_INT32)
+    return field if type_ == field.type else field.with_type(type_)
+
+
+def countable_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(list(map(countable, schema))).with_metadata(schema.metadata or {})
 
 
 class Spool:
@@ -120,6 +135,8 @@ class Spool:
         self._batches, self._held, self._start = [], 0, self._start + rows.num_rows
 
     def _stage(self, rows: pa.Table) -> Location:
+        schema = countable_schema(self._schema)
+        rows = pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema)
         try:
             rows = rows.unify_dictionaries()  # An Arrow file has one dictionary for each column.
         except pa.ArrowException as error:
@@ -127,7 +144,7 @@ class Spool:
         location = self._directory.child(f"{self._token}-{len(self._chunks):05d}.arrow")
         location.parent.make_directory()
         # Only the run that has written it reads the file, so half a file does no harm.
-        with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, self._schema) as writer:
+        with location.filesystem.open_output_stream(location.path) as sink, ipc.new_file(sink, schema) as writer:
             writer.write_table(rows)
         return location
 
@@ -213,7 +230,7 @@ class KeyedRows:
             positions = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), positions)
             taken += count
         return [
-            take_rows(_concatenated(part, field), positions) if part else null_array(len(rows), field.type)
+            take_rows(concat_rows(part, field.type), positions) if part else null_array(len(rows), field.type)
             for part, field in zip(parts, fields, strict=True)
         ]
 
@@ -226,17 +243,8 @@ def running_count(mask: Any) -> Any:
 def _taken(column: Any, rows: Any, field: pa.Field) -> Any:
     """Rows of a column of the data, in the type of the field."""
     if column.num_chunks == 1:
-        return widen_array(take_rows(column.chunk(0), rows), field)
-    whole = _concatenated([widen_array(chunk, field) for chunk in column.chunks], field)
-    return take_rows(whole, rows)
-
-
-def _concatenated(arrays: Sequence[Any], field: pa.Field) -> Any:
-    if len(arrays) == 1:
-        return arrays[0]
-    whole = pa.chunked_array(list(arrays), field.type)
-    found = pa.table([whole], schema=pa.schema([field.with_nullable(True)])).combine_chunks().column(0)
-    return found.chunk(0) if found.num_chunks == 1 else null_array(0, field.type)
+        return fit_array(take_rows(column.chunk(0), rows), field)
+    return take_rows(concat_rows([fit_array(chunk, field) for chunk in column.chunks], field.type), rows)
 
 
 def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Sequence[pa.Field]) -> list[Any]:
@@ -245,7 +253,7 @@ def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Seq
     count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
     positions = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), row_numbers(0, rows))
     return [
-        take_rows(_concatenated([before, after], field), positions)
+        take_rows(concat_rows([before, after], field.type), positions)
         for before, after, field in zip(old, new, fields, strict=True)
     ]
 

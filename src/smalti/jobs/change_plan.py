@@ -90,7 +90,9 @@ def plan_columns(
     order = list(dict.fromkeys([*(name for name in first if name in planned), *planned]))
     if not order:
         raise SchemaError("a file needs at least one column, and all of its columns would go", found=schema.names[:5])
-    metadata = _described_anew(schema.metadata, drop, renamed)
+    retyped = {field.name: new[field.name].type for field in schema if field.name in new}
+    retyped = {name: type_ for name, type_ in retyped.items() if type_ != schema.field(name).type}
+    metadata = _described_anew(schema.metadata, drop, renamed, retyped)
     return ColumnPlan(
         pa.schema([planned[name][0] for name in order]).with_metadata(metadata or {}),
         {name: old for name in order if (old := planned[name][1]) is not None},
@@ -119,10 +121,13 @@ class KnownPlans:
 
 
 def _described_anew(
-    metadata: Mapping[bytes, bytes] | None, drop: Collection[str], renamed: Mapping[str, str]
+    metadata: Mapping[bytes, bytes] | None,
+    drop: Collection[str],
+    renamed: Mapping[str, str],
+    retyped: Mapping[str, pa.DataType],
 ) -> dict[bytes, bytes] | None:
-    """Metadata in which what pandas says about columns fits the columns that are left."""
-    if not metadata or b"pandas" not in metadata or not (drop or renamed):
+    """Metadata in which what pandas says about columns fits the columns of the new file."""
+    if not metadata or b"pandas" not in metadata or not (drop or renamed or retyped):
         return dict(metadata) if metadata else None
     try:
         described = json.loads(metadata[b"pandas"])
@@ -130,6 +135,8 @@ def _described_anew(
         described["index_columns"] = [renamed.get(each, each) if isinstance(each, str) else each for each in index]
         columns = [each for each in described["columns"] if each.get("field_name", each["name"]) not in drop]
         for each in columns:
+            if each.get("field_name", each["name"]) in retyped:  # pandas derives its type from that of Arrow.
+                each |= {"pandas_type": "object", "numpy_type": "object", "metadata": None}
             for key in ("name", "field_name"):
                 if isinstance(each.get(key), str):
                     each[key] = renamed.get(each[key], each[key])

@@ -15,15 +15,16 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.jobs.change_columns import COLUMNS_AT_A_TIME, FileValues, Matches, counts_of, find_rows
-from smalti.jobs.change_data import Chunk, KeyedRows
+from smalti.jobs.change_data import Chunk, KeyedRows, countable_schema
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
-from smalti.logical.adapt import adapt_batch, widen_array
-from smalti.logical.arrays import filter_rows
+from smalti.logical.adapt import fit_array, fit_batch
+from smalti.logical.arrays import concat_rows, filter_rows
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, prune_partitions, undecided
 from smalti.predicate.python import AnyFilter
 from smalti.predicate.tree import And, Compare, Constant
+from smalti.table.partitions import partition_texts
 from smalti.table.planning import fit_filter, has_types, owners_of, parse_filter
 from smalti.table.reading import match_rows
 
@@ -91,7 +92,7 @@ def delete_rows(condition: Condition, file: TableFile) -> FilePlan:
 
 
 class Assignment(NamedTuple):
-    """A column, and the value or expression that it gets."""
+    """A column, as `countable` makes it, and the value or expression that it gets."""
 
     field: pa.Field
     value: Any
@@ -102,7 +103,7 @@ class Assignment(NamedTuple):
         """The values for the rows of a batch of `columns`."""
         if self.columns is None:
             return pa.repeat(self.value, batch.num_rows)
-        return widen_array(evaluate(self.value, batch), self.field)
+        return fit_array(evaluate(self.value, batch), self.field)
 
 
 def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> Any:
@@ -116,7 +117,7 @@ def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> Any:
         found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(f"Arrow cannot compute an expression ({error})", found=str(expression)[:200]) from None
-    return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+    return concat_rows(found.chunks, found.type)
 
 
 def assigned_values(assignments: Sequence[Assignment], condition: Condition | None, file: TableFile) -> FileValues:
@@ -138,7 +139,12 @@ def assigned_values(assignments: Sequence[Assignment], condition: Condition | No
 
 
 def merged_values(
-    rows: KeyedRows, bounds: Filter | None, updates: bool, inserts: bool | None, file: TableFile
+    rows: KeyedRows,
+    bounds: Filter | None,
+    updates: bool,
+    inserts: bool | None,
+    partitions: Sequence[pa.Field],
+    file: TableFile,
 ) -> FileValues:
     """Values of the data for rows that are found by keys; rows of the data that are not found are added.
 
@@ -152,9 +158,14 @@ def merged_values(
     inserts : bool
         Whether rows of the data that no row of the table matches are added to the file, which is the whole table; None
         if the job adds them to other files.
+    partitions : sequence of pyarrow.Field
+        Partition columns of the data. They must have the values of the rows of the table that are found.
     file : TableFile
     """
     numbers = find_rows(file, rows, _may_match(bounds, file))
+    if partitions:
+        for group in file.groups:
+            _refuse_moves(rows, numbers[group], partitions, file, group)
     matches = [Matches.of(each.is_valid()) if updates else Matches(Outcome.NONE) for each in numbers]
 
     def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
@@ -171,12 +182,34 @@ def merged_values(
         return FileValues(compute, matches, counts)
 
     def added(schema: pa.Schema) -> Iterable[pa.Table]:
+        schema = countable_schema(schema)
         for chunk in rows.chunks:
             some = unmatched_rows(chunk, matched)
             if some.num_rows:
-                yield pa.Table.from_batches([adapt_batch(one_batch(some), schema)])
+                yield pa.Table.from_batches([fit_batch(one_batch(some), schema)])
 
     return FileValues(compute, matches, counts | {"rows_inserted": left}, added=added)
+
+
+def _refuse_moves(rows: KeyedRows, numbers: Any, partitions: Sequence[pa.Field], file: TableFile, group: int) -> None:
+    """Raise if a row of the data has another partition value than the row of the table that has its key."""
+    is_found = numbers.is_valid()
+    if not is_found.true_count:
+        return
+    names = [field.name for field in partitions]
+    old = filter_rows(file.read(names, group), is_found).columns
+    for name, before, after in zip(names, old, rows.gather(numbers.filter(is_found), partitions), strict=True):
+        texts = [partition_texts(each) for each in (before, after)]
+        is_same = pc.coalesce(pc.equal(*texts), pc.and_(texts[0].is_null(), texts[1].is_null()))
+        if is_same.true_count < len(is_same):
+            row = pc.index(is_same, False).as_py()
+            raise SchemaError(
+                "a row of the data has the key of a row in another partition, and a merge moves no rows; delete that "
+                "row first, or add the partition column to the keys to keep both",
+                column=name,
+                found=texts[1][row].as_py(),
+                expected=texts[0][row].as_py(),
+            )
 
 
 def _may_match(bounds: Filter | None, file: TableFile) -> list[bool]:

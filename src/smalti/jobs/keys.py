@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from smalti._compat.arrow import null_array
 from smalti.errors import SchemaError, no_column
+from smalti.logical.adapt import fit_array
 from smalti.logical.arrays import as_compared
 from smalti.logical.types import compared_type, is_string_like, storage_kind
 from smalti.logical.widen import widen_values
@@ -32,12 +34,18 @@ def check_keys(on: Sequence[str], table: pa.Schema, data: pa.Schema) -> pa.Schem
         kind = storage_kind(table.field(name).type)
         if pa.types.is_nested(kind) or pa.types.is_null(kind):
             raise SchemaError("rows cannot be joined by a column of this type", column=name, found=str(kind))
-        other = storage_kind(data.field(name).type)
-        if is_string_like(kind) and pa.types.is_floating(other):  # 2.0 is written as 2, 2.0 or 2e0.
-            reason = "rows cannot be joined, because a number may be written as text in several ways"
-            raise SchemaError(reason, column=name, found=str(other), expected=str(kind))
+        refuse_fractions_as_text(data.field(name), table.field(name))
+        fit_array(null_array(0, data.field(name).type), table.field(name))
         fields.append(table.field(name))
     return pa.schema(fields)
+
+
+def refuse_fractions_as_text(data: pa.Field, table: pa.Field) -> None:
+    """Refuse to look for fractions among texts, such as names of directories: 2.0 is written as 2, 2.0 or 2e0."""
+    found, expected = storage_kind(data.type), storage_kind(table.type)
+    if is_string_like(expected) and pa.types.is_floating(found):
+        reason = "rows cannot be joined, because a number may be written as text in several ways"
+        raise SchemaError(reason, column=data.name, found=str(found), expected=str(expected))
 
 
 def fit_keys(data: pa.Table, keys: pa.Schema) -> pa.Table:
@@ -59,10 +67,11 @@ def fit_keys(data: pa.Table, keys: pa.Schema) -> pa.Table:
 
 
 def comparable(array: Any) -> Any:
-    """Values as they are compared: without dictionaries and extensions, and with one zero."""
+    """Values as they are compared: without dictionaries and extensions, and with one zero and one NaN."""
     found = as_compared(array)
-    if pa.types.is_floating(found.type):
-        found = pc.add(found, pa.scalar(0, found.type))  # -0.0 becomes 0.0, which Arrow's lookup tells apart.
+    if pa.types.is_floating(found.type):  # Arrow's lookup tells 0.0 from -0.0, and a NaN from one with other bits.
+        found = pc.add(found, pa.scalar(0, found.type))
+        found = pc.if_else(pc.is_nan(found), pa.scalar(float("nan"), found.type), found)
     return found
 
 

@@ -14,7 +14,7 @@ from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
 from smalti.jobs.change_columns import change_values
-from smalti.jobs.change_data import Chunk, KeyedRows
+from smalti.jobs.change_data import Chunk, KeyedRows, countable_schema
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import key_bounds, merged_values, unmatched_rows
@@ -22,8 +22,9 @@ from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.given_data import GivenData, key_names
+from smalti.jobs.keys import refuse_fractions_as_text
 from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
-from smalti.logical.adapt import adapt_batch, widen_array
+from smalti.logical.adapt import fit_array, fit_batch
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
 from smalti.spec import FILE_SUFFIX
@@ -53,7 +54,8 @@ def merge(
     table : path or URI
     data : Arrow data or path
         As in `add_columns`, with columns that the table has. It may be larger than memory: it is staged beside the
-        table in chunks then, of which one at a time is in memory for each task.
+        table in chunks then, of which one at a time is in memory for each task. A partition column says where rows are
+        inserted; a row whose key is in another partition is refused, if rows that match are updated.
     on : str or sequence of str
         Key columns. Two rows of the data with the same key are refused. A null key matches nothing, so rows of the data
         with a null key are inserted each time.
@@ -90,8 +92,10 @@ def merge(
         nonlocal rows, null_keys
         names = [name for name in given.schema.names if name not in keys]
         check_columns_exist(names, opened.schema.names, (), "in the table; add_columns adds new ones")
-        updated = names if when_matched == "update" else []
-        check_columns_exist(updated, opened.changeable, opened.partitions, "to update")
+        partitions = [opened.schema.field(name) for name in names if name in opened.partitions]
+        for field in partitions:
+            refuse_fractions_as_text(given.schema.field(field.name), field)
+        updated = [name for name in names if name not in opened.partitions] if when_matched == "update" else []
         missing = [name for name in opened.partitions if name not in given.schema.names]
         if inserts and missing:
             raise SchemaError(
@@ -99,11 +103,12 @@ def merge(
                 column=missing[0],
             )
         rows, null_keys = given.by_keys(opened, keys)
+        for name in names:  # Refuse other types before all.
+            fit_array(null_array(0, given.schema.field(name).type), opened.schema.field(name))
         fields = tuple(opened.schema.field(name) for name in updated)
-        for field in fields:
-            widen_array(null_array(0, given.schema.field(field.name).type), field)  # Refuse other types before all.
         in_file = inserts if opened.target.is_file else None
-        values = partial(merged_values, rows, key_bounds(rows), bool(fields), in_file)
+        kept = partitions if when_matched == "update" else []
+        values = partial(merged_values, rows, key_bounds(rows), bool(fields), in_file, kept)
         return FileChange(partial(change_values, fields, values, None))
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
@@ -144,7 +149,7 @@ def insert_chunk(
     """Write the rows of a chunk that no row of the table has the keys of: files for each partition."""
     schema, (number, chunk) = plan.schema, task
     attempt = f"insert-{number:06d}-{new_token()}"
-    adapt = partial(adapt_batch, schema=schema)
+    adapt = partial(fit_batch, schema=countable_schema(schema))
     writer = StagingWriter(plan, attempt, number, adapt, most_open_files(len(schema)))
     try:
         rows = unmatched_rows(chunk, matched)

@@ -10,17 +10,19 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti._compat.arrow import empty_batch
+from smalti._compat.arrow import empty_batch, pandas_scalar
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import change_values
+from smalti.jobs.change_data import countable
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import Assignment, Condition, assigned_values, delete_rows, evaluate
 from smalti.jobs.change_task import FileChange
 from smalti.jobs.staging import describe
 from smalti.jobs.summary import ChangeReport
-from smalti.logical.adapt import widen_array
+from smalti.logical.adapt import fit_array
+from smalti.logical.types import is_encoded, is_list_like, map_children
 from smalti.predicate.python import AnyFilter, columns_of_expression
 
 
@@ -67,8 +69,9 @@ def update(
     table : path or URI
     values : mapping of str to value or pyarrow.compute.Expression
         Columns of the table, and what they get. A str is a value; ``pc.field("price") * 2`` is an expression, which is
-        computed from the old values of the row. Values are stored in the type of the column, and refused if it cannot
-        hold them. Partition columns cannot be changed.
+        computed from the old values of the row. Functions such as ``pc.multiply`` wrap around where a number is too
+        large; operators and ``pc.multiply_checked`` raise an error. Values are stored in the type of the column, and
+        refused if it cannot hold them. Partition columns cannot be changed.
     where : filter, optional
         As in `delete`; by default all rows. Rows for which it is null are kept as they are, and counted.
     **run
@@ -79,7 +82,7 @@ def update(
     >>> import pyarrow as pa, pyarrow.compute as pc, smalti
     >>> from smalti import jobs
     >>> _ = smalti.write_table(pa.table({"item": ["a", "b"], "price": [1.0, 2.0]}), "prices.mosaic")
-    >>> report = jobs.update("prices.mosaic", {"price": pc.multiply(pc.field("price"), 10)}, "item = 'b'")
+    >>> report = jobs.update("prices.mosaic", {"price": pc.multiply_checked(pc.field("price"), 10)}, "item = 'b'")
     >>> report.rows, smalti.read_table("prices.mosaic").to_pydict()["price"]
     (1, [1.0, 20.0])
     """
@@ -90,47 +93,86 @@ def update(
         check_columns_exist(list(values), opened.changeable, opened.partitions, "to update")
         assignments = tuple(_assignment(opened.schema, name, value) for name, value in values.items())
         source = partial(assigned_values, assignments, None if where is None else Condition.of(where, opened.schema))
-        return FileChange(partial(change_values, [each.field for each in assignments], source, None))
+        return FileChange(partial(change_values, [opened.schema.field(name) for name in values], source, None))
 
     request = describe((where, dict(values)))
     return run_change("update", table, request, prepare, **run)
 
 
 def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
-    field = schema.field(name)
+    field = countable(schema.field(name))
     if isinstance(value, pc.Expression):
         columns = columns_of_expression(value)
         check_columns_exist(columns, schema.names, (), f"in the expression for {name!r}")
         # The type of the result is known without rows, so a misfit is found before anything is written.
-        widen_array(evaluate(value, empty_batch(pa.schema([schema.field(each) for each in columns]))), field)
+        fit_array(evaluate(value, empty_batch(pa.schema([schema.field(each) for each in columns]))), field)
         return Assignment(field, value, columns)
     try:
-        array: Any = pa.array([value], value.type if isinstance(value, pa.Scalar) else field.type)
-        _refuse_loss(array, value)
-        fitted = widen_array(array, field)
+        if isinstance(value, pa.Scalar):
+            array: Any = pa.array([value], value.type)
+        else:
+            array = pa.array([value], _decoded(field.type))
+            _refuse_loss(array[0], value)
+        fitted = fit_array(array, field)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise SchemaError(
             f"the value does not fit the type of the column ({error})",
             column=name,
             found=repr(value)[:100],
-            expected=str(field.type),
+            expected=str(schema.field(name).type),
         ) from None
     if not field.nullable and fitted.null_count:
         raise SchemaError("the column takes no nulls", column=name)
     return Assignment(field, fitted[0])
 
 
-def _refuse_loss(array: Any, value: Any) -> None:
-    """Raise if a value has become another one, because Arrow cuts off fractions of numbers and of seconds."""
-    is_other = False
-    if array.null_count or isinstance(value, pa.Scalar):
+def _decoded(type_: Any) -> Any:
+    """The type without dictionaries and runs, in which Arrow makes no array of every value."""
+    return _decoded(type_.value_type) if is_encoded(type_) else map_children(type_, _decoded)
+
+
+def _refuse_loss(stored: Any, value: Any) -> None:
+    """Raise ValueError if Arrow has made another value of a value of Python.
+
+    It cuts off fractions of numbers and of seconds, makes large numbers infinite, and drops time zones and fields of
+    structs that the type lacks.
+    """
+    type_ = stored.type
+    if not stored.is_valid or isinstance(value, pa.Scalar):
         return
-    if pa.types.is_integer(array.type):
-        is_other = array[0].as_py() != value
-    elif pa.types.is_floating(array.type):
-        is_other = isinf(array[0].as_py()) and not isinf(value)
-    elif pa.types.is_temporal(array.type):
-        given = pa.array([value])
-        is_other = not array.cast(given.type, safe=False).equals(given)  # It may have finer units.
-    if is_other:
-        raise ValueError(f"it would become {array[0]}")
+    if isinstance(type_, pa.BaseExtensionType):
+        _refuse_loss(stored.value, value)
+    elif pa.types.is_struct(type_):
+        names = [field.name for field in type_]
+        given = dict(zip(names, value, strict=True)) if isinstance(value, tuple) else dict(value)
+        absent = next((name for name in given if name not in names), None)
+        if absent is not None:
+            raise ValueError(f"the type has no field {absent!r}")
+        for name in given:
+            _refuse_loss(stored[name], given[name])
+    elif pa.types.is_map(type_):
+        pairs = value.items() if isinstance(value, Mapping) else value
+        for entry, pair in zip(stored.values, pairs, strict=True):
+            for part, given in zip((entry[0], entry[1]), pair, strict=True):
+                _refuse_loss(part, given)
+    elif is_list_like(type_):
+        for part, given in zip(stored.values, value, strict=True):
+            _refuse_loss(part, given)
+    elif _is_other(stored, value):
+        raise ValueError(f"it would become {stored}")
+
+
+def _is_other(stored: Any, value: Any) -> bool:
+    """Whether a value that has no parts has become another one."""
+    type_ = stored.type
+    if pa.types.is_integer(type_):
+        return bool(stored.as_py() != value)
+    if pa.types.is_floating(type_):
+        return isinf(stored.as_py()) and not isinf(value)
+    if not pa.types.is_temporal(type_):
+        return False
+    given = pandas_scalar(value) or pa.array([value])[0]
+    if pa.types.is_timestamp(given.type) and given.type.tz is not None and getattr(type_, "tz", "") is None:
+        raise ValueError(f"the column has no time zone, and the value is of zone {given.type.tz}")
+    # The value may have finer units.
+    return not pa.array([stored], type_).cast(given.type, safe=False).equals(pa.array([given], given.type))

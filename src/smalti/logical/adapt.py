@@ -13,7 +13,7 @@ from smalti._core.allowance import Allowance
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.logical.patterns import match_names
 from smalti.logical.types import fixed_bytes
-from smalti.logical.widen import widen_values
+from smalti.logical.widen import lost_part, widen_values
 
 #: Brings an array of a file to the field of the schema.
 Convert = Callable[[pa.Array, pa.Field], pa.Array]
@@ -33,6 +33,19 @@ def widen_array(array: pa.Array, field: pa.Field) -> pa.Array:
             found=str(array.type),
             expected=str(field.type),
         ) from None
+
+
+def fit_array(array: pa.Array, field: pa.Field) -> pa.Array:
+    """As `widen_array`, for values that will be stored: also refuse to drop fields of structs and time zones."""
+    lost = None if array.type == field.type else lost_part(array.type, field.type)
+    if lost is not None:
+        raise SchemaError(
+            f"values would lose {lost} in the table's type",
+            column=field.name,
+            found=str(array.type),
+            expected=str(field.type),
+        )
+    return widen_array(array, field)
 
 
 def check_schema(schema: Any) -> pa.Schema:
@@ -128,3 +141,8 @@ def _counted(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowanc
 def adapt_batch(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance | None = None) -> pa.RecordBatch:
     """One batch with exactly the columns of `schema`: widened where types differ, nulls where columns are missing."""
     return batch if batch.schema.equals(schema) else Adapter(schema, batch.schema.names).adapt(batch, allowance)
+
+
+def fit_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """As `adapt_batch`, for values that will be stored; see `fit_array`."""
+    return batch if batch.schema.equals(schema) else Adapter(schema, batch.schema.names, convert=fit_array).adapt(batch)

@@ -29,9 +29,11 @@ from smalti.logical.types import (
     is_string_like,
     storage_type,
     unwrapped,
+    with_element,
     without_extensions,
 )
 from smalti.moments import DAY, TICKS
+from smalti.mosaic.rows import row_numbers
 
 #: Called with a leaf and the entries of its dictionary.
 KeepEntries = Callable[[Leaf, pa.Array], None]
@@ -443,13 +445,46 @@ def _split_nanoseconds(array: Any) -> tuple[pa.Array, pa.Array]:
 # --- rows and comparisons -------------------------------------------------------------------------------------------
 
 
-def take_rows(array: Any, rows: pa.Array) -> Any:
-    """Take rows of an array of any type; where Arrow cannot, through the stored columns."""
+def take_rows(array: Any, rows: Any) -> Any:
+    """Take rows of an array of any type, null where a row is null; where Arrow cannot, part by part.
+
+    Dictionaries keep their values, in their order.
+    """
     found = compat.if_supported(array.take, rows)
-    if found is None:
-        node = plan_column(array.type, True)
-        found = _assemble(node, iter([(part.take(rows), None) for part in shred(array, node)]), _take_any)
-    return found
+    if found is not None:
+        return found
+    if not len(array):  # All rows are null.
+        return compat.null_array(len(rows), array.type)
+    type_ = array.type
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(take_rows(array.storage, rows))
+    if pt.is_dictionary(type_):
+        return pa.DictionaryArray.from_arrays(array.indices.take(rows), array.dictionary, ordered=type_.ordered)
+    if pt.is_run_end_encoded(type_):
+        numbers = decode_runs(array, row_numbers(0, len(array.values)))
+        runs: Any = pc.call_function("run_end_encode", [numbers.take(rows)], pc.RunEndEncodeOptions(type_.run_end_type))
+        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, take_rows(array.values, runs.values))
+    if pt.is_struct(type_):
+        is_absent = array.is_null().take(rows).fill_null(True)
+        rows = rows.fill_null(0)  # A field that is NOT NULL has a value below a null struct, too.
+        children = [take_rows(array.field(at), rows) for at in range(type_.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_absent)
+    if is_list_like(type_) or pt.is_map(type_):
+        offsets, mask, wanted = list_elements(_numbered(array).take(rows))
+        if pt.is_map(type_):
+            return _as_maps(offsets, mask, take_rows(array.keys, wanted), take_rows(array.items, wanted), type_)
+        return _as_lists(offsets, mask, take_rows(array.values, wanted), type_, _take_any)
+    return from_stored(to_stored(array, storage_type(type_)).take(rows), type_)
+
+
+def _numbered(array: Any) -> Any:
+    """Lists, or maps, in which the number of each element has its place."""
+    numbers = row_numbers(0, len(array.items if pt.is_map(array.type) else array.values))
+    type_ = pa.list_(pa.int64()) if pt.is_map(array.type) else with_element(array.type, pa.field("item", pa.int64()))
+    buffers = array.buffers()[: compat.own_buffers(type_)]
+    lists = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[numbers])
+    offsets, mask, elements = list_elements(lists)
+    return pa.ListArray.from_arrays(offsets, elements, mask=mask)
 
 
 def take_batch(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
@@ -460,24 +495,21 @@ def take_batch(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def take_table(table: pa.Table, rows: pa.Array) -> pa.Table:
-    """Rows of a table of any types, in any order, each column in one piece."""
+    """Take rows of a table of any types, in any order, each column in one piece."""
     if not table.num_columns:
         return pa.Table.from_batches([compat.columnless_batch(len(rows))], table.schema)
-    found: pa.Table | None = compat.if_supported(lambda rows: table.combine_chunks().take(rows), rows)
-    if found is None:
-        columns = [take_rows(_in_one(column), rows) for column in table.columns]
-        found = pa.Table.from_arrays(columns, schema=table.schema)
-    return found
+    columns = [take_rows(concat_rows(column.chunks, column.type), rows) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _in_one(column: Any) -> Any:
-    """The chunks of a column as one array; where Arrow cannot, through the stored columns."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    found = compat.if_supported(lambda chunks: pa.concat_arrays(chunks), column.chunks or [pa.array([], column.type)])
-    if found is None:
-        node = plan_column(column.type, True)
-        parts = zip(*(shred(chunk, node) for chunk in column.chunks), strict=True)
+def concat_rows(arrays: Sequence[Any], type_: Any) -> Any:
+    """One array of the rows of others of any type."""
+    if len(arrays) < 2:
+        return arrays[0] if arrays else compat.null_array(0, type_)
+    found = compat.if_supported(pa.concat_arrays, arrays)
+    if found is None:  # Arrow cannot build runs of extension types.
+        node = plan_column(type_, True)
+        parts = zip(*(shred(array, node) for array in arrays), strict=True)
         found = _assemble(node, iter([(pa.concat_arrays(part), None) for part in parts]), _take_any)
     return found
 

@@ -23,6 +23,7 @@ from smalti.logical.types import (
     is_string_like,
     keeps_units,
     map_of,
+    storage_kind,
     storage_type,
     unwrapped,
     with_element,
@@ -180,6 +181,33 @@ def widen_values(array: Any, type_: Any) -> Any:
     if is_encoded(type_):
         return from_stored(to_stored(widen_values(array, type_.value_type), storage_type(type_)), type_)
     return to_stored(array, type_) if type_ == storage_type(source) else cast_exactly(array, type_)
+
+
+def lost_part(source: Any, target: Any, path: str = "") -> str | None:
+    """What values lose in a type that `widen_values` brings them to: a field of a struct or a time zone; else None.
+
+    A reader may ask for some fields of a struct, so this is no error there.
+
+    Examples
+    --------
+    >>> lost_part(pa.struct([("x", pa.int8()), ("y", pa.int8())]), pa.struct([("x", pa.int64())]))
+    "the field 'y'"
+    """
+    source, target = storage_kind(source), storage_kind(target)
+    if pt.is_struct(source) and pt.is_struct(target):
+        known = {field.name: field.type for field in target}
+        pairs = [(f"{path}{field.name}", field.type, known.get(field.name)) for field in source]
+    elif is_list_like(source) and is_list_like(target):
+        pairs = [(f"{path}item", source.value_type, target.value_type)]
+    elif pt.is_map(source) and pt.is_map(target):
+        pairs = [(f"{path}key", source.key_type, target.key_type), (f"{path}value", source.item_type, target.item_type)]
+    else:
+        is_lost = pt.is_timestamp(source) and pt.is_timestamp(target) and source.tz is not None and target.tz is None
+        return f"the time zone {source.tz}" if is_lost else None
+    parts = (
+        f"the field {name!r}" if other is None else lost_part(one, other, f"{name}.") for name, one, other in pairs
+    )
+    return next((part for part in parts if part is not None), None)
 
 
 def unify_schemas(schemas: Iterable[tuple[str, pa.Schema]]) -> pa.Schema:

@@ -188,7 +188,7 @@ def by_directory(
     left_out = set(names).difference(stored)
     rest = batch.select([name for name in batch.schema.names if name not in left_out])
     keys = [f"key {level}" for level in range(len(names))]
-    texts = [_texts(batch.column(name)) for name in names]
+    texts = [partition_texts(batch.column(name)) for name in names]
     numbered = pa.table([*texts, row_numbers(0, batch.num_rows)], [*keys, "row"])
     # Without threads, partitions come in the order of their first rows, and the rows of each in their order.
     groups = numbered.group_by(keys, use_threads=False).aggregate([("row", "list")])
@@ -200,7 +200,7 @@ def by_directory(
         yield directory, rest if groups.num_rows == 1 else take_batch(rest, groups["row_list"][group].values)
 
 
-def _texts(array: pa.Array) -> pa.Array:
+def partition_texts(array: pa.Array) -> pa.Array:
     """Return values in the form that they have in names of directories.
 
     Floating-point numbers are spelled as Java spells them, so that Spark does not read them as whole numbers.
