@@ -123,6 +123,61 @@ def test_what_control_groups_leave(tmp_path: Path, groups: str, files: dict[str,
     assert min([1 << 62, *_group_memory(tmp_path, groups, 1 << 62)]) == left
 
 
+_LIMITED = """
+import resource, sys
+from pathlib import Path
+import pyarrow.dataset, smalti, smalti.predicate, smalti.loading.loader
+
+path, many = sys.argv[1], 13_000_000
+tall, exact = {"batch_size": many}, {"batch_size": many, "exact": True}
+for kind, field, count in ((resource.RLIMIT_DATA, 5, 1), (resource.RLIMIT_AS, 0, 6)):
+    used = int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
+    resource.setrlimit(kind, (used + (400 << 20), resource.RLIM_INFINITY))
+    for limit in ({}, {"memory_limit": 1 << 40}):
+        ways = {
+            "read": lambda: smalti.read_table(path, **limit),
+            "dataset": lambda: smalti.dataset(path, **limit).to_table(),
+            "exact": lambda: next(smalti.scan(path, **limit, **exact).to_batches()),
+            "head": lambda: smalti.dataset(path, **limit).head(many),
+            "loader": lambda: next(iter(smalti.loader(smalti.dataset(path, **limit), **tall))),
+            "batch": lambda: next(smalti.open(path, **limit).iter_batches(10)).num_rows,
+        }
+        for way, read in list(ways.items())[:count]:
+            try:
+                print(kind, len(limit), way, type(read()).__name__)
+            except BaseException as error:
+                print(kind, len(limit), way, type(error).__name__, error)
+    resource.setrlimit(kind, (resource.RLIM_INFINITY,) * 2)
+"""
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer reserves terabytes")
+def test_a_limit_of_the_process_counts_and_failed_allocations_are_told_alike(tmp_path: Path) -> None:
+    """Of address space, and of data. Where the limit of a read is higher, allocations fail in kernels and in Arrow."""
+    path = tmp_path / "small.mosaic"
+    path.write_bytes(repeated(pa.array([7, 7]), 8, 7_000_000, groups=2))
+    command = [sys.executable, "-c", _LIMITED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes = [line.split(" ", 4) for line in done.stdout.splitlines()]
+    assert len(outcomes) == 2 * (1 + 6)
+    for kind, has_limit, way, found, *text in outcomes:
+        assert found == ("int" if way == "batch" else "MemoryLimitError"), (kind, has_limit, way, text)
+        has_failed = bool(text) and "the system has no memory left" in text[0]
+        assert has_failed == (has_limit == "1" and way != "batch"), (kind, has_limit, way, text)
+
+
+def test_the_index_counts(tmp_path: Path) -> None:
+    """A row group takes 3 bytes of the index, and 40 bytes of memory."""
+    path, schema = tmp_path / "groups.mosaic", pa.schema([("c", pa.int64())])
+    path.write_bytes(assemble(schema_payload(schema, 1), [RowGroup(0, ())] * 500_000, 1, PLAIN_OPTIONS))
+    for read in (smalti.open, smalti.read_table, lambda path, **limit: smalti.dataset(path, **limit).num_rows):
+        with pytest.raises(smalti.MemoryLimitError, match=r"groups.mosaic, row group index: .* 20,000,040|23,"):
+            read(path, memory_limit=20_000_000)
+    with smalti.open(path, memory_limit=30_000_000) as file:
+        assert file.num_row_groups == 500_000
+
+
 WIDE = pa.schema([("a", pa.int64()), ("missing", pa.int64())])
 ROADS = {
     "read_table": lambda path, limit: smalti.read_table(path, memory_limit=limit),

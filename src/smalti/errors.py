@@ -137,7 +137,7 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 class MemoryLimitError(MosaicError):
-    """A read would take more memory than `memory_limit` allows; nothing was allocated for it."""
+    """A read would take more memory than `memory_limit` allows, or than there is; nothing was allocated for it."""
 
     @classmethod
     def of(cls, asked: int, held: int, limit: int) -> MemoryLimitError:
@@ -147,6 +147,12 @@ class MemoryLimitError(MosaicError):
             found=f"{asked:,} bytes asked for, {held:,} held",
             expected=f"{limit:,} bytes in all; memory_limit raises it (Spark: memoryLimit, shell: --memory-limit)",
         )
+
+    @classmethod
+    def failed(cls, error: MemoryError) -> MemoryLimitError:
+        """Return the error of a read whose allocation has failed, though its limit allows it."""
+        expected = "fewer columns or rows at a time, or a lower memory_limit, which makes batches smaller"
+        return cls("the system has no memory left for this read", found=str(error) or None, expected=expected)
 
 
 class NoSuchRowError(MosaicError, IndexError):

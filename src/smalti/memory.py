@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from smalti.errors import MemoryLimitError
+
 #: The default limit of a batch and the memory to make it: these bytes, which suffice for the largest row group that is
 #: written (`spec.MAX_ROW_GROUP_SIZE`), inflated and decoded, even if it is a single value, and this many times the size
 #: of the file. Tables rarely shrink to less than a twentieth when they are stored.
@@ -34,6 +36,15 @@ def allocate(size: int) -> memoryview:
     return memoryview(pa.allocate_buffer(size)).cast("B")
 
 
+@contextmanager
+def allocation_errors() -> Iterator[None]:
+    """Raise `MemoryLimitError` where Python, Arrow or a kernel cannot allocate memory."""
+    try:
+        yield
+    except MemoryError as error:
+        raise MemoryLimitError.failed(error) from None
+
+
 def asked_limit() -> int | None:
     """Return the limit that the environment sets for all reads, as `smalti --memory-limit` does for its process."""
     limit = os.environ.get(VARIABLE)
@@ -55,8 +66,9 @@ def memory_limit(limit: int | None) -> Iterator[None]:
 
 
 def free_memory() -> int:
-    """Return how many bytes this process can still use: those free on the machine, or in its container if fewer.
+    """Return how many bytes this process can still use: those free on the machine, or fewer by a limit of its own.
 
+    Its container may have a limit, and the process itself one of address space (`ulimit -v`) or of data (`ulimit -d`).
     Memory that caches files counts as free. Where the system does not tell the free memory, all memory counts.
     """
     return _free_memory(int(time.monotonic() / _MEMORY_AGE))
@@ -70,7 +82,21 @@ def _free_memory(_: int) -> int:
         lines = Path("/proc/meminfo").read_text().splitlines()
         size = next(int(line.split()[1]) << 10 for line in lines if "MemAvailable" in line)
         groups = Path("/proc/self/cgroup").read_text()
-    return min([size, *_group_memory(Path("/sys/fs/cgroup"), groups, size)])
+    return min([size, *_process_memory(), *_group_memory(Path("/sys/fs/cgroup"), groups, size)])
+
+
+def _process_memory() -> list[int]:
+    """Return the bytes that the limits of this process leave, as far as it has some."""
+    found = []
+    with suppress(ImportError, OSError):  # Not every system has such limits, or tells what counts in them.
+        import resource
+
+        pages = Path("/proc/self/statm").read_text().split()
+        for limit, used in ((resource.RLIMIT_AS, pages[0]), (resource.RLIMIT_DATA, pages[5])):
+            most = resource.getrlimit(limit)[0]
+            if most != resource.RLIM_INFINITY:
+                found.append(max(0, most - int(used) * resource.getpagesize()))
+    return found
 
 
 def _group_memory(root: Path, groups: str, free: int) -> list[int]:

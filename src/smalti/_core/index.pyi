@@ -1,6 +1,7 @@
 from collections.abc import Set
 from typing import final
 
+from smalti._core.allowance import Allowance
 from smalti._core.schema import SchemaBlock
 
 @final
@@ -9,7 +10,13 @@ class RowGroupIndex:
     num_rows: int
 
     def __new__(
-        cls, data: bytes, schema: SchemaBlock, num_row_groups: int, data_end: int, compressed: bool
+        cls,
+        data: bytes,
+        schema: SchemaBlock,
+        num_row_groups: int,
+        data_end: int,
+        compressed: bool,
+        allowance: Allowance | None = None,
     ) -> RowGroupIndex: ...
     def rows(self, group: int) -> int: ...
     def num_statistics(self, group: int) -> int: ...

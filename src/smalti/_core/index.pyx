@@ -4,6 +4,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, qsort
 
+from smalti._core.allowance cimport Allowance
 from smalti._core.bits cimport bytes_less
 from smalti._core.cursor cimport Cursor, cursor_over, load_be, need, read_uv32
 from smalti._core.fault cimport NONE, corrupt, grow
@@ -63,6 +64,8 @@ cdef class RowGroupIndex:
         The offset of the schema block, at which bucket data must end.
     compressed : bool
         Whether the file is zstd; without compression a bucket's two sizes agree and nothing is paged.
+    allowance : Allowance, optional
+        Counts the entries, which take several times the bytes of the section.
     """
 
     cdef object _bytes
@@ -75,10 +78,11 @@ cdef class RowGroupIndex:
     cdef readonly int64_t num_rows
 
     def __cinit__(
-        self, bytes data not None, SchemaBlock schema not None, int64_t num_row_groups, int64_t data_end, bint compressed
+        self, bytes data not None, SchemaBlock schema not None, int64_t num_row_groups, int64_t data_end,
+        bint compressed, Allowance allowance=None
     ):
         cdef Cursor c
-        cdef int64_t total = 0
+        cdef int64_t total = 0, groups_size, entries_size
         self._bytes = data
         self._schema = schema
         self.data = data
@@ -86,8 +90,12 @@ cdef class RowGroupIndex:
         self.num_row_groups = num_row_groups
         if num_row_groups > self.size // MIN_GROUP_SIZE:
             corrupt(b"more row groups than the index has room for", NONE, num_row_groups, self.size // MIN_GROUP_SIZE)
-        self.groups = <Group*>grow(NULL, (num_row_groups + 1) * sizeof(Group))
-        self.entries = <Entry*>grow(NULL, (self.size // MIN_ENTRY_SIZE + 1) * sizeof(Entry))
+        groups_size = (num_row_groups + 1) * <int64_t>sizeof(Group)
+        entries_size = (self.size // MIN_ENTRY_SIZE + 1) * <int64_t>sizeof(Entry)
+        if allowance is not None:
+            allowance.take(groups_size + entries_size)
+        self.groups = <Group*>grow(NULL, groups_size)
+        self.entries = <Entry*>grow(NULL, entries_size)
         c = cursor_over(self.data, self.size)
         with nogil:
             total = self._parse(&c, data_end, compressed)

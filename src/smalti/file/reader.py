@@ -22,6 +22,7 @@ from smalti.io import Source, lasting_path, open_source
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.mapping import PROCESS_SCHEMAS, LogicalProjection, SharedSchemas
 from smalti.logical.patterns import check_columns
+from smalti.memory import allocation_errors
 from smalti.mosaic.bucket import BucketCache, BucketReader
 from smalti.mosaic.rows import RowIndex, Rows, Taken, parse_rows, split_rows
 from smalti.mosaic.scan import GroupRead, Scanner, ScanPlan, plan_scan
@@ -148,7 +149,8 @@ class MosaicFile(Scannable):
 
         try:
             # A reader without the cache, whose buckets lack their compressed bytes.
-            return build_layout(BucketReader(self._source, self._tail), self._budget.read_limit, buckets)
+            with allocation_errors():
+                return build_layout(BucketReader(self._source, self._tail), self._budget.read_limit, buckets)
         except MosaicError as error:
             raise error.locate(path=self._source.name) from None
 
@@ -262,11 +264,11 @@ class MosaicFile(Scannable):
         kept: Allowance | None = None,
         batch_size: int | None = None,
         ahead: Allowance | None = None,
-        held: Allowance | None = None,
         deleted: Sequence[int] | None = None,
         row_groups: Sequence[int] | None = None,
         rows: Rows | None = None,
         row_index: RowIndex | None = None,
+        held: Allowance | None = None,
     ) -> Iterator[Unit[Iterable[pa.RecordBatch]]]:
         """A read as units, one for each row group, for readers of several files; see `Scanner.units`.
 

@@ -19,6 +19,7 @@ from smalti.extras import optional_module
 from smalti.logical.adapt import adapt_batch, chosen_fields
 from smalti.logical.intake import arrow_batches
 from smalti.logical.patterns import check_columns, is_pattern, match_names, repeat_names
+from smalti.memory import allocation_errors
 from smalti.mosaic.rows import RowIndex, Taken
 
 if TYPE_CHECKING:
@@ -266,7 +267,8 @@ class Scan:
         if count < 0:
             count = max(0, once.count_rows() + count)
         is_plain = once.cast_to is None and once.row_groups is None and once.rows is None and once.row_index is None
-        found = once.origin._ends(once, count, from_end=from_end) if is_plain else once._first_rows(count)
+        with allocation_errors():
+            found = once.origin._ends(once, count, from_end=from_end) if is_plain else once._first_rows(count)
         return found if indices is None else found.select(indices)
 
     def _first_rows(self, num_rows: int) -> pa.Table:
@@ -283,7 +285,7 @@ class Scan:
         """
         if columns is not None or filters is not None or batch_size is not None:
             return self._narrowed(columns, filters, batch_size).to_batches()
-        return self._batches(self.origin._stream_allowance())
+        return _allocated(self._batches(self.origin._stream_allowance()))
 
     def _batches(self, held: Allowance) -> Iterator[pa.RecordBatch]:
         """The batches, which are decoded within `held`; it also counts what the caller keeps of them."""
@@ -318,12 +320,13 @@ class Scan:
         if indices is not None:
             return once.to_table().select(indices)
         kept = self.origin._allowance()
-        if self.cast_to is None:
-            return self.origin._scan_table(self, kept)
-        schema = self.schema
-        table = self.origin._scan_table(self._cast_from(schema), kept)
-        cast = [adapt_batch(batch, schema, kept) for batch in arrow_batches(table)]
-        return pa.Table.from_batches(cast, schema=schema)
+        with allocation_errors():
+            if self.cast_to is None:
+                return self.origin._scan_table(self, kept)
+            schema = self.schema
+            table = self.origin._scan_table(self._cast_from(schema), kept)
+            cast = [adapt_batch(batch, schema, kept) for batch in arrow_batches(table)]
+            return pa.Table.from_batches(cast, schema=schema)
 
     def count_rows(self, filters: AnyFilter = None) -> int:
         """How many rows the scan has, or how many of them match; reads only the columns of filters, if any."""
@@ -372,6 +375,11 @@ class Scan:
     def __reduce__(self) -> tuple[Any, ...]:
         """Without the listener, which belongs to this process."""
         return partial(Scan, **{**vars(self), "progress": None}), ()
+
+
+def _allocated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with allocation_errors():
+        yield from batches
 
 
 def read_as(scan: Scan, schema: pa.Schema) -> pa.RecordBatchReader:

@@ -20,7 +20,7 @@ from smalti.file.scans import Scan, keep_batches, last_rows
 from smalti.file.taking import chosen_rows, in_order_of
 from smalti.logical.patterns import check_columns
 from smalti.logical.tree import field_paths
-from smalti.memory import chosen_limit
+from smalti.memory import allocation_errors, chosen_limit
 from smalti.mosaic.rows import RowIndex, Taken
 from smalti.readahead import Budget
 
@@ -171,7 +171,8 @@ class Scannable(ABC):
         """
         kept, taken = self._allowance(), Taken(indices)
         once, again = Scan(self, check_columns(columns), rows=taken)._once()
-        table = in_order_of(taken, self._scan_table(once, kept), kept)
+        with allocation_errors():
+            table = in_order_of(taken, self._scan_table(once, kept), kept)
         return table if again is None else table.select(again)
 
     def sample(

@@ -57,7 +57,7 @@ def inflate(data: bytes | memoryview, size: int, take: Callable[[int], None] | N
                     raise
         return _inflate_frames(data, size)
     except zstandard.ZstdError as error:
-        raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+        raise _undecompressed(error) from None
 
 
 def inflate_bucket(data: bytes | memoryview, size: int) -> bytes | memoryview:
@@ -77,7 +77,13 @@ def inflate_beginning(data: bytes | memoryview, size: int) -> bytes:
     try:
         return _contexts.decompressor.stream_reader(data).read(size)
     except zstandard.ZstdError as error:
-        raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+        raise _undecompressed(error) from None
+
+
+def _undecompressed(error: zstandard.ZstdError) -> Exception:
+    if "not enough memory" in str(error):
+        return MemoryError(f"zstd cannot allocate memory ({error})")
+    return CorruptFileError(f"zstd block cannot be decompressed ({error})")
 
 
 def _check_declared(size: int, compressed_size: int) -> None:
@@ -113,7 +119,7 @@ def inflate_all(frames: list[memoryview], sizes: bytes) -> list[Page]:
         pages = _contexts.decompressor.multi_decompress_to_buffer(list(frames), decompressed_sizes=sizes)
         return [pages[i] for i in range(len(pages))]
     except zstandard.ZstdError as error:
-        raise CorruptFileError(f"zstd block cannot be decompressed ({error})") from None
+        raise _undecompressed(error) from None
 
 
 def deflate_all(blocks: list[bytes], level: int, checksum: bool, may_store: bool = False) -> list[bytes]:

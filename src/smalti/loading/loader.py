@@ -23,7 +23,7 @@ from smalti.loading.arrays import to_numpy
 from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
 from smalti.loading.window import BlockRead, Rows, gather, join_rows
 from smalti.logical.patterns import check_columns
-from smalti.memory import asked_limit
+from smalti.memory import allocation_errors, asked_limit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
 
@@ -134,7 +134,7 @@ class Loader:
     def _slices(self, share: tuple[int, int], epoch: int, skip: int) -> Generator[Rows, None, None]:
         """The batches of a share of an epoch, without the first `skip` rows. The last one may have fewer rows."""
         held = self._blocks.allowance()
-        with closing(self._windows(share, epoch, skip, held)) as windows:
+        with allocation_errors(), closing(self._windows(share, epoch, skip, held)) as windows:
             yield from exact_batches(windows, self._batch_size, held, partial(join_rows, held=held), _counted_already)
 
     def _windows(self, share: tuple[int, int], epoch: int, skip: int, held: Allowance) -> Generator[Rows, None, None]:

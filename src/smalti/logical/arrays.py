@@ -234,7 +234,7 @@ def assemble(schema: pa.Schema, parts: Sequence[Part | int], batch: pa.RecordBat
         columns = ((batch.column(index), entries) for index, entries in enumerate(part.entries, part.start))
         try:
             arrays.append(_assemble(part.node, columns, take))
-        except MemoryLimitError:
+        except (MemoryLimitError, MemoryError):  # Arrow's own is an ArrowException, too.
             raise
         except (pa.ArrowException, ValueError, TypeError) as error:  # also of smalti and of extension types
             raise misfit(part.field.name, error) from None

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from smalti._core.arrow_c import field_kinds
 from smalti._core.schema import SchemaBlock
-from smalti.errors import CorruptFileError, MosaicError, SchemaError
+from smalti.errors import CorruptFileError, MemoryLimitError, MosaicError, SchemaError
 from smalti.format.companion import WRITER as OUR_WRITER
 from smalti.format.companion import Companion, Description, parse_description, warn_of
 from smalti.logical.patterns import is_pattern, match_names
@@ -382,6 +382,8 @@ def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> Fi
         try:
             restored: pa.Array = assemble_array(node, type_, arrays)
             return restored
+        except (MemoryLimitError, MemoryError):
+            raise
         except (pa.ArrowException, ValueError) as error:
             raise misfit(names[0], error) from None
 

@@ -409,7 +409,7 @@ class _GroupScan:
             span = range(start, min(start + step, self._span.stop))
             try:
                 batch = self._read_span(span)
-            except MemoryLimitError:
+            except MemoryLimitError:  # A failed allocation is not tried again: it would use up the memory that is left.
                 if not self._can_retry or (self._is_sliced and len(span) == 1):
                     raise
                 self._is_sliced = True

@@ -18,6 +18,7 @@ from smalti.format.schema import parse_schema_section
 from smalti.format.slot_sizes import SlotSizes, parse_slot_sizes, split_slot_sizes
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Source
+from smalti.memory import allocation_errors
 from smalti.spec import FOOTER_SIZE, MAGIC, MAX_BLOCK_SIZE, Compression
 
 
@@ -71,9 +72,18 @@ def read_tail(
 ) -> tuple[Tail, bytes]:
     """Read and check the end of a file; also return the bytes that were read for it.
 
-    `parse` may know the schema block already, see `smalti.logical.mapping.SharedSchemas`. A block that would have more
-    than `memory_limit` bytes is refused before it is decompressed.
+    `parse` may know the schema block already, see `smalti.logical.mapping.SharedSchemas`. A block that is decompressed
+    and an index that is unpacked to more than `memory_limit` bytes are refused before.
     """
+    with allocation_errors():
+        return _read_tail(source, parse, Allowance(memory_limit))
+
+
+def _read_tail(
+    source: Source,
+    parse: Callable[[bytes, Compression, Callable[[int], None]], tuple[SchemaBlock, int]],
+    allowance: Allowance,
+) -> tuple[Tail, bytes]:
     size = source.size
     guess = min(size, source.tail_size)
     data = source.read_at(size - guess, guess)
@@ -92,7 +102,7 @@ def read_tail(
             if companion is not None:
                 check_end(companion, data[index_at:])
             section, slot_sizes = split_slot_sizes(section)
-        schema, schema_size = parse(section, footer.compression, Allowance(memory_limit).take)
+        schema, schema_size = parse(section, footer.compression, allowance.take)
     except MosaicError as error:
         raise error.locate(section="schema block") from None
     if schema.num_buckets != footer.num_buckets:
@@ -104,7 +114,8 @@ def read_tail(
         )
     compressed = footer.compression is Compression.ZSTD
     try:
-        index = RowGroupIndex(data[index_at:-FOOTER_SIZE], schema, footer.num_row_groups, start, compressed)
+        section = data[index_at:-FOOTER_SIZE]
+        index = RowGroupIndex(section, schema, footer.num_row_groups, start, compressed, allowance)
     except MosaicError as error:
         raise error.locate(section="row group index") from None
     return Tail(footer, schema, schema_size, index, companion, slot_sizes), read

@@ -13,6 +13,7 @@ from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, block_sizes, identity_of
 from smalti.file.reader import MosaicFile
 from smalti.file.taking import in_order_of
+from smalti.memory import allocation_errors
 from smalti.mosaic.rows import Taken, split_rows
 from smalti.table.planning import ReadPlan
 from smalti.table.reading import choose_columns, plan_file
@@ -72,8 +73,9 @@ class TableBlocks(RowBlocks):
     def take(self, indices: Any) -> pa.Table:
         kept, taken = self.allowance(), Taken(indices)
         wanted = split_rows(taken.among(self._starts[-1]), self._starts)
-        parts = [self._read(index, kept, rows=rows) for index, rows in wanted]
-        return in_order_of(taken, pa.concat_tables(parts or [self.schema.empty_table()]), kept)
+        with allocation_errors():
+            parts = [self._read(index, kept, rows=rows) for index, rows in wanted]
+            return in_order_of(taken, pa.concat_tables(parts or [self.schema.empty_table()]), kept)
 
     def close(self) -> None:
         self._file.cache_clear()

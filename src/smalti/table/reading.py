@@ -16,6 +16,7 @@ from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
 from smalti.logical.arrays import as_compared, filter_rows, take_batch
 from smalti.logical.mapping import ColumnMapping
+from smalti.memory import allocation_errors
 from smalti.mosaic.rows import RowIndex, Rows, as_ascending, last_row, row_numbers, rows_within
 from smalti.mosaic.scan import Decoded
 from smalti.progress import Listener, Meter
@@ -90,7 +91,8 @@ def read_pieces(
     units = _units(pieces, openings, plan_piece, kept, held, batch_size, budget)
     failed: Piece | None = None
     try:
-        with closing(openings), closing(units), closing(in_order(units, budget)) as deliveries:
+        deliveries = in_order(units, budget)
+        with allocation_errors(), closing(openings), closing(units), closing(deliveries):
             for piece, batches, ended in deliveries:
                 num_rows = 0
                 try:
@@ -134,7 +136,7 @@ def _units(
             read = plan_piece(piece, opened)
             groups = piece.row_groups if read.row_groups is None else read.row_groups
             numbered = piece.rows, read.row_index
-            asked = read.columns, read.filters, kept, batch_size, ahead, held, read.deleted, groups, *numbered
+            asked = read.columns, read.filters, kept, batch_size, ahead, read.deleted, groups, *numbered, held
             units = list(opened.units(*asked)) or [Unit(tuple)]
         except Exception as error:
             yield Unit(partial(_fail, piece, opened, error))
