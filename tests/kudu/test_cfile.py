@@ -47,6 +47,27 @@ def footer_of(data: bytes) -> bytes:
     return data[len(data) - 12 - length : len(data) - 12]
 
 
+CHANGED = [
+    pa.array([[1, 2], None, [3]], INT32),
+    pa.array([["a", "bc"], None, ["d"]], pa.list_(pa.string())),
+    pa.array([[True, None], None, [False]], pa.list_(pa.bool_())),
+    pa.array([1, None, 3], pa.int64()),
+]
+
+
+@pytest.mark.parametrize("array", CHANGED, ids=[str(array.type) for array in CHANGED])
+@pytest.mark.parametrize("calls", [1, 3])
+def test_the_caller_may_change_buffers_after_a_call(array: pa.Array, calls: int) -> None:
+    """Also offsets, which were checked in the call that brought them."""
+    file = io.BytesIO()
+    with CFileWriter(file, array.type, array=pa.types.is_list(array.type), encoding="plain") as writer:
+        for _ in range(calls):
+            memory = bytearray(pa.record_batch([array], ["a"]).serialize())
+            writer.write(pa.ipc.read_record_batch(pa.py_buffer(memory), pa.schema([("a", array.type)])).column(0))
+            memory[:] = b"\xff" * len(memory)
+    assert CFileReader(file).read().to_pylist() == array.to_pylist() * calls
+
+
 @given(columns(min_size=0), codecs, st.booleans(), st.integers(1, 9))
 def test_round_trip(column: tuple[pa.Array, str], compression: str | None, checksum: bool, step: int) -> None:
     array, encoding = column

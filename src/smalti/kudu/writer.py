@@ -105,6 +105,8 @@ class CFileWriter:
         write_block = weakref.WeakMethod(self._write_block)
         self._index = IndexBuilder(lambda body: write_block()(body))  # type: ignore[misc]  # it is there while it writes
         self._waiting: list[pa.Array] = []
+        #: How many of these are in memory that no one else can change.
+        self._num_owned = 0
         self._waiting_bytes = 0
         self._threshold = block_size
         self._written = 0  # cells in blocks
@@ -121,7 +123,8 @@ class CFileWriter:
     def write(self, array: pa.Array | pa.ChunkedArray) -> None:
         """Append the cells of an array; blocks are written as they fill.
 
-        An array that does not fit the column is refused as a whole, and writing may go on with another.
+        An array that does not fit the column is refused as a whole, and writing may go on with another. Cells that wait
+        for a block to fill are copied, so that the caller may use the buffers again.
         """
         with self._lock:
             self._write(array)
@@ -136,6 +139,7 @@ class CFileWriter:
         try:
             for chunk in chunks:
                 self._take(chunk)
+            self._own()
         except BaseException as error:  # when the disk is full, for example, some blocks may be written, others not
             self._fail(error)
             raise
@@ -224,6 +228,11 @@ class CFileWriter:
             if self._waiting_bytes >= self._threshold:
                 self._write_full_blocks()
 
+    def _own(self) -> None:
+        """Copy the cells of this call that wait for a block to fill, because the caller may change their buffers."""
+        self._waiting[self._num_owned :] = [pa.concat_arrays([piece]) for piece in self._waiting[self._num_owned :]]
+        self._num_owned = len(self._waiting)
+
     def _write_full_blocks(self) -> Cells | None:
         """Write the blocks that the waiting arrays fill. The rest keeps waiting, and is also returned as cells."""
         if not self._waiting:
@@ -235,6 +244,7 @@ class CFileWriter:
             block, cells = cut
             self._write_cells(block)
         self._waiting = [waiting.slice(total - len(cells))] if len(cells) else []
+        self._num_owned = len(self._waiting)
         self._waiting_bytes = sum(size_of(piece) for piece in self._waiting)
         # With runs, any amount may fit into one block. Looking again only after twice as much keeps the work linear.
         self._threshold = max(self._block_size, 2 * self._waiting_bytes)
