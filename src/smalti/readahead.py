@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from smalti.memory import asked_limit, default_limit, most_memory
 from smalti.sizes import AHEAD_BYTES
-from smalti.threads import cpu_count, start
+from smalti.threads import OwnThreads, cpu_count, start
 
 Result = TypeVar("Result")
 
@@ -77,13 +77,13 @@ class Budget:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[ThreadPoolExecutor]:
+def _threads(count: int) -> Iterator[OwnThreads]:
     """Yield threads for one read; at the end, cancel functions that were not begun, and wait for the others.
 
     The threads are not kept for other reads, because each keeps memory for its next allocation: a read that begins few
     units at a time would hold the memory of all threads of an earlier one.
     """
-    pool = ThreadPoolExecutor(count, thread_name_prefix="smalti-readahead")
+    pool = OwnThreads(count, "smalti-readahead")
     try:
         yield pool
     finally:
@@ -104,8 +104,10 @@ def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[
             running.append(pool.submit(function))
             if len(running) > ahead:
                 yield running.popleft()
+                pool.check_process()
         while running:
             yield running.popleft()
+            pool.check_process()
 
 
 def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Generator[Result, None, None]:
@@ -138,4 +140,5 @@ def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Gen
             future, num_bytes = running.popleft()
             yield future.result()
             del future  # It holds its result, which only the caller may keep.
+            pool.check_process()
             held -= num_bytes

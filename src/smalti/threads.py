@@ -1,13 +1,16 @@
-"""The threads of a process: a pool that encodes and decodes, one that waits for object stores; a lock for writers."""
+"""The threads of a process: a pool that encodes and decodes, one that waits for object stores; locks, and forks."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from functools import cached_property
+from typing import Protocol, TypeVar
+from weakref import WeakSet
 
 from smalti.errors import MosaicError
 
@@ -63,6 +66,72 @@ class OwnLock:
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
+
+
+class Locked(Protocol):
+    """An object with a lock that its reads take."""
+
+    def renew_lock(self) -> None:
+        """Make a new lock, and forget what other threads have under way."""
+
+
+_locked: WeakSet[Locked] = WeakSet()
+
+
+def renew_in_child(locked: Locked) -> None:
+    """Make the lock of an object, and make it anew in every child that is forked while the object exists.
+
+    A thread that only the parent has may hold the lock at the fork, so that the child would wait for ever.
+    """
+    locked.renew_lock()
+    _locked.add(locked)
+
+
+class ForkedLock:
+    """A lock that is free in a forked child."""
+
+    def __init__(self) -> None:
+        renew_in_child(self)
+
+    def renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+def _renew_all() -> None:
+    for locked in list(_locked):
+        locked.renew_lock()
+    if sys.version_info < (3, 12):  # A cached property has one lock for all objects.
+        modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "smalti"]
+        for kind in {value for module in modules for value in vars(module).values() if isinstance(value, type)}:
+            for value in vars(kind).values():
+                if isinstance(value, cached_property):
+                    vars(value)["lock"] = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_all)
+
+
+class OwnThreads(ThreadPoolExecutor):
+    """Threads of one read. A forked child has none of them, so that it can neither go on with the read nor wait."""
+
+    def __init__(self, count: int, name: str) -> None:
+        super().__init__(count, thread_name_prefix=name)
+        self._owner = os.getpid()
+
+    def check_process(self) -> None:
+        """Refuse a forked child. A generator calls it when it goes on after a `yield`."""
+        if os.getpid() != self._owner:
+            raise MosaicError("a forked child cannot go on with its parent's read; begin another one in the child")
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if os.getpid() == self._owner:
+            super().shutdown(wait, cancel_futures=cancel_futures)
 
 
 def request_pool() -> ThreadPoolExecutor:

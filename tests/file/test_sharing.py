@@ -23,6 +23,7 @@ import smalti
 from smalti import jobs, kudu
 from smalti.format.statistics import ColumnStatistics
 from tests.support.children import ROOT
+from tests.support.long import repeated
 
 SCHEMA = pa.schema([("thread", pa.int32()), ("call", pa.int32()), ("text", pa.string())])
 THREADS, CALLS, ROWS = 4, 30, 50
@@ -238,10 +239,172 @@ SPOOLING = """
 """
 
 
-@pytest.mark.parametrize("script", [FORKING, SPOOLING], ids=["writers and readers", "a spool on disk"])
+#: Takes every lock that is reachable from what is read, and forks: the worst moment that a thread can choose.
+LOCKED = """
+    import gc, io, os, signal, sys, threading, types
+    import pyarrow as pa, smalti
+    from functools import cached_property, partial
+    from smalti.kudu import CFileReader, CFileWriter
+    directory = sys.argv[1]
+    path = f"{directory}/old.mosaic"
+    with CFileWriter(f"{directory}/a.cfile", pa.int64(), array=False) as writer:
+        writer.write(pa.array(range(5000)))
+    data = open(path, "rb").read()
+    slow = smalti.ReadAt(lambda offset, size: data[offset : offset + size], len(data), is_remote=True)
+    opened = [smalti.open(path), smalti.dataset(directory), smalti.open(open(path, "rb")), smalti.open(slow)]
+    cfile, loader = CFileReader(f"{directory}/a.cfile"), smalti.loader(opened[0], ["c1"], 10)
+    before = smalti.open(path).read()
+    ids = cfile.read()
+
+    def everything():
+        for each in opened:
+            for _ in range(2):  # at first from the file, then from the cache
+                assert each.to_table().equals(before)
+            assert each.to_table(filters="c1 >= 1").equals(before)
+            assert pa.Table.from_batches(each.to_batches(batch_size=7)).equals(before)
+        assert cfile.read().equals(ids)
+        assert sum(len(batch["c1"]) for batch in loader) == before.num_rows
+        smalti.write_table(before, f"{directory}/{os.getpid()}.new")
+        assert smalti.read_table(f"{directory}/{os.getpid()}.new").equals(before)
+
+    everything()
+    locks = type(threading.Lock()), type(threading.RLock())
+    inside = dict, list, tuple, set, partial, cached_property, types.CellType
+    is_ours = lambda kind: str(kind.__module__).startswith("smalti")
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("smalti")]
+    found, seen, left = [], set(), [opened, cfile, loader, *modules]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, locks):
+            found.append(each)
+        elif isinstance(each, types.ModuleType) and each in modules:
+            left += [value for name, value in vars(each).items() if not name.startswith("__")]
+        elif isinstance(each, type) and is_ours(each):
+            left += [value for value in vars(each).values() if isinstance(value, cached_property)]
+        elif isinstance(each, (types.FunctionType, types.MethodType)):
+            left += each.__closure__ or ()
+        elif is_ours(type(each)) or isinstance(each, inside):
+            left += [value for value in gc.get_referents(each) if not isinstance(value, types.ModuleType)]
+    assert len(found) > 7 + 30 * (sys.version_info < (3, 12)), found
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        for lock in found:
+            assert lock.acquire(timeout=5)
+        taken.set()
+        done.wait()
+        for lock in found:
+            lock.release()
+
+    holder = threading.Thread(target=hold, daemon=True)
+    holder.start()
+    assert taken.wait(60)
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(30)
+        everything()
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    done.set()
+    holder.join()
+    everything()
+"""
+
+#: Children go on with what their parent reads, while it reads.
+STREAMING = """
+    import os, signal, sys
+    import pyarrow as pa, smalti
+    directory = sys.argv[1]
+    table = pa.table({"a": range(9000), "b": ["text"] * 9000})
+    smalti.write_dataset(table, f"{directory}/t", max_file_rows=3000, row_group_max_rows=300)
+    path = smalti.dataset(f"{directory}/t").files[0]
+
+    def rows(batches):
+        return sum(batch.num_rows for batch in batches)
+
+    def in_child(act, refused, end=os._exit):
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(30)
+            try:
+                act()
+                assert not refused
+            except smalti.MosaicError as error:
+                assert refused and "a forked child cannot go on with its parent's read" in str(error), error
+            end(0)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    for ahead in (0, 4):
+        file, table = smalti.open(path, readahead=ahead), smalti.dataset(f"{directory}/t", readahead=ahead)
+        for source, count in ((file, 3000), (table, 9000)):
+            stream = source.to_batches(batch_size=100)
+            first = next(stream)
+            in_child(lambda: rows(stream) == count - 100 or os._exit(4), ahead > 0)
+            in_child(stream.close, False)
+            in_child(lambda: rows(source.to_batches()) == count or os._exit(4), False)
+            in_child(lambda: None, False, sys.exit)  # Python deletes the stream at the child's end.
+            assert rows(stream) == count - 100
+    loader = smalti.loader(f"{directory}/t", ["a"], 100, shuffle=True, buffer_bytes=40_000)
+    batches = iter(loader)
+    first = next(batches)
+    in_child(lambda: list(batches), True)
+    in_child(lambda: list(loader), False)
+    assert sum(len(batch["a"]) for batch in batches) == 8900
+"""
+
+#: As PyTorch's loader on Linux: each worker is a fork of a process that reads in other threads, too.
+WORKERS = """
+    import multiprocessing, os, signal, sys, threading
+    import pyarrow as pa, smalti
+    path = f"{sys.argv[1]}/t.mosaic"
+    smalti.write_table(pa.table({"a": range(20_000), "b": ["text"] * 20_000}), path, row_group_max_rows=500)
+    file = smalti.open(path, readahead=2, cache_bytes=1 << 20)
+    is_done = threading.Event()
+
+    def read():
+        while not is_done.is_set():
+            assert file.read(["a"], row_groups=[3]).num_rows == 500
+            assert sum(batch.num_rows for batch in file.iter_batches(columns=["a"])) == 20_000
+
+    def work(index, count, found):
+        signal.alarm(60)
+        loader = smalti.loader(file, ["a"], 300, shuffle=True, shard=(index, count), buffer_bytes=100_000)
+        found.put(sorted(int(row) for batch in loader for row in batch["a"]))
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    context = multiprocessing.get_context("fork")
+    for _ in range(int(sys.argv[2])):
+        found = context.SimpleQueue()
+        workers = [context.Process(target=work, args=(index, 2, found)) for index in range(2)]
+        for worker in workers:
+            worker.start()
+        assert sorted(found.get() + found.get()) == list(range(20_000))
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+    is_done.set()
+    for thread in threads:
+        thread.join()
+"""
+
+SCRIPTS = {
+    "writers and readers": FORKING,
+    "a spool on disk": SPOOLING,
+    "locks that are held": LOCKED,
+    "streams": STREAMING,
+    "workers of a loader": WORKERS,
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
 def test_a_forked_child_harms_nothing(script: str, tmp_path: Path) -> None:
     smalti.write_table(pa.table({f"c{i}": [i] * 100 for i in range(30)}), tmp_path / "old.mosaic")
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(tmp_path)]
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), str(tmp_path), str(repeated(12))]
     subprocess.run(command, cwd=ROOT, check=True, timeout=300)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 

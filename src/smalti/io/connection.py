@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from smalti.threads import REQUESTS
+from smalti.threads import REQUESTS, renew_in_child
 
 #: Environment variables that set the numbers for all stores of a process, which are then not measured: seconds that a
 #: request takes to be answered, and bytes per second.
@@ -93,15 +93,17 @@ class Connection:
 
     def __init__(self, given: Cost | None = None) -> None:
         self._given = given or _given()
-        self._lock = threading.Lock()
+        renew_in_child(self)
         self._products = [[0.0] * 3 for _ in range(3)]
         self._sums = [0.0] * 3
-        self._under_way = 0
         #: Since reads are under way without a pause: the time, their number, requests, bytes; and whether none failed.
         self._since = 0.0
         self._reads = self._requests = self._bytes = 0
         self._is_sound = True
         self.cost = self._given or START
+
+    def renew_lock(self) -> None:
+        self._lock, self._under_way = threading.Lock(), 0
 
     def __reduce__(self) -> tuple[type[Connection], tuple[Cost | None]]:
         """Other processes measure by themselves."""

@@ -110,8 +110,7 @@ class LocalSource(Source):
     """
 
     def __init__(self, path: str) -> None:
-        self._lock = threading.Lock()
-        self._reading = 0
+        threads.renew_in_child(self)
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         status = os.fstat(self._fd)
         super().__init__(status.st_size, path)
@@ -119,6 +118,9 @@ class LocalSource(Source):
         if stat.S_ISDIR(status.st_mode):
             self.close()
             raise IsADirectoryError(errno.EISDIR, _IS_DIRECTORY, path)
+
+    def renew_lock(self) -> None:
+        self._lock, self._reading = threading.Lock(), 0
 
     def read_at(self, offset: int, size: int) -> bytes:
         return self._read([(offset, size)])[0]
@@ -299,7 +301,7 @@ def open_source(source: Any, filesystem: AnyFileSystem = None) -> Source:
         return ReadAt(lambda at, size: source.read_at(size, at), source.size())  # type: ignore[call-arg]
     if hasattr(source, "read") and hasattr(source, "seek"):
         source.seek(0, os.SEEK_END)  # returns None for a memory-mapped file, up to Python 3.12
-        return ReadAt(partial(_read_file, source, threading.Lock()), source.tell(), name=file_name(source))
+        return ReadAt(partial(_read_file, source, threads.ForkedLock()), source.tell(), name=file_name(source))
     raise TypeError(f"expected a path, bytes or a seekable binary file, got {type(source).__name__}")
 
 
@@ -315,7 +317,7 @@ def open_object(stores: ObjectStores, path: str, name: str, tail_size: int = REM
     return source.with_end(end)
 
 
-def _read_file(file: Any, lock: threading.Lock, offset: int, size: int) -> bytes:
+def _read_file(file: Any, lock: threads.ForkedLock, offset: int, size: int) -> bytes:
     """Read from a Python file object; one thread at a time moves its position."""
     with lock:
         file.seek(offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -26,6 +26,7 @@ from smalti.logical.patterns import check_columns
 from smalti.memory import allocation_errors, asked_limit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
+from smalti.threads import OwnThreads
 
 #: Windows that are in memory at a time: one is delivered, the next is read and then mixed, which takes a copy.
 _WINDOWS = 3
@@ -144,7 +145,7 @@ class Loader:
             if skip < window.num_rows:
                 wanted.append((window, skip))
             skip = max(0, skip - window.num_rows)
-        pool = ThreadPoolExecutor(1, thread_name_prefix="smalti-loader")
+        pool = OwnThreads(1, "smalti-loader")
         try:
             upcoming: Future[Rows] | None = None
             for place, (window, first) in enumerate(wanted):
@@ -154,6 +155,7 @@ class Loader:
                     upcoming = pool.submit(self._mixed, wanted[place + 1][0], epoch, share, held)
                 yield rows.slice(first)
                 del rows
+                pool.check_process()
         finally:
             pool.shutdown(cancel_futures=True)
 

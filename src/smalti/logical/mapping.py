@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
@@ -37,6 +36,7 @@ from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrap
 from smalti.mosaic.columns import MAX_KEPT, MAX_KEPT_COLUMNS, Columns, FilterColumn, Projection, keep
 from smalti.mosaic.tail import parse_schema
 from smalti.spec import Compression
+from smalti.threads import renew_in_child
 from smalti.units import show_count
 
 if TYPE_CHECKING:
@@ -432,6 +432,9 @@ class SharedSchemas:
     def __init__(self) -> None:
         #: Compared one after the other, newest first: most sections differ in size, and hashing takes longer.
         self._known: list[_SharedBlock] = []
+        renew_in_child(self)
+
+    def renew_lock(self) -> None:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -472,8 +475,8 @@ class SharedSchemas:
             return keep(shared.mappings, key, ColumnMapping(shared.columns, companion))
 
     def forget(self) -> None:
-        """Forget all blocks; also what a forked child does, whose parent may have held the lock."""
-        self._known, self._lock = [], threading.Lock()
+        """Forget all blocks."""
+        self._known = []
 
 
 def _newest(blocks: Sequence[_SharedBlock]) -> list[_SharedBlock]:
@@ -486,4 +489,3 @@ def _newest(blocks: Sequence[_SharedBlock]) -> list[_SharedBlock]:
 #: The schema blocks of the files that this process has opened last. The next file most often has one of them, and then
 #: it is neither decompressed nor checked nor searched again.
 PROCESS_SCHEMAS = SharedSchemas()
-os.register_at_fork(after_in_child=PROCESS_SCHEMAS.forget)

@@ -23,6 +23,7 @@ from smalti.io.ranges import SPARE, Parts, plan_whole
 from smalti.mosaic.columns import BucketRead
 from smalti.mosaic.tail import Tail
 from smalti.spec import Compression
+from smalti.threads import renew_in_child
 
 #: Estimated inflated bytes per compressed byte of a page: the index has no uncompressed size for a paged bucket, and
 #: pages rarely compress below a quarter. Used to share out work and to budget memory.
@@ -101,8 +102,11 @@ class BucketCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[tuple[int, int], tuple[Bucket, int]] = OrderedDict()
+        renew_in_child(self)
+
+    def renew_lock(self) -> None:
         self._lock = threading.Lock()
-        self.num_bytes = 0
+        self.num_bytes = sum(size for _, size in self._kept.values())
 
     def takes(self, num_bytes: int) -> bool:
         """Whether a read of this size is cached: a large one would drive all others out."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -19,9 +18,10 @@ from pypaimon.schema.data_types import PyarrowFieldParser
 from smalti._compat.paimon import KeptFields
 from smalti.paimon import mosaic
 from smalti.paimon.row_ranges import RowRangeReader
+from smalti.threads import ForkedLock
 
 _NAME = "mosaic"
-_lock = threading.Lock()
+_lock = ForkedLock()
 #: How many uses of `engine` are under way. What `install` began is one of them.
 _uses = 0
 _installed = ExitStack()

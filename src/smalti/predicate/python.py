@@ -27,6 +27,7 @@ from smalti.errors import MosaicError, SchemaError
 from smalti.predicate import tree as t
 from smalti.predicate.evaluate import Filter
 from smalti.predicate.fitting import exact_number
+from smalti.threads import ForkedLock
 
 #: A filter as users pass it: text like SQL's WHERE (see `predicate.text`), an expression,
 #: tuples joined by AND, lists of them joined by OR; or already parsed.
@@ -42,7 +43,7 @@ _MATCH_NULL, _SKIP_NULL = 0, 1
 _UNCHANGED = (int, float, str, bytes, type(None))
 #: Stack of the thread in which Arrow serialises an expression, by recursion: more than deleting the expression takes.
 _STACK_BYTES = 256 << 20
-_stack_size = threading.Lock()
+_stack_size = ForkedLock()
 
 
 def normalize_filters(filters: object, *, is_shallow: bool = False) -> Filter:
