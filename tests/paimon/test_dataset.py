@@ -168,7 +168,7 @@ def test_filters_leave_out_row_groups(tmp_path: Path, monkeypatch: pytest.Monkey
         assert few_bytes < all_bytes / 3
     Counting.read = 0
     piece = SplitPiece(FoundFile(path, 1), 1, split=split, table=opened)
-    batches = list(piece.read(BASIC, (("IsNotNull", "id"), ("EqualTo", "id", 59_001))))
+    batches = list(piece.read(BASIC, (("IS_NOT_NULL", "id"), ("=", "id", 59_001))))
     assert [i for batch in batches for i in batch["id"].to_pylist()] == [59_001]
     assert Counting.read < all_bytes / 3
 

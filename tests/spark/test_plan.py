@@ -194,31 +194,31 @@ class TestFilters:
     @pytest.mark.parametrize(
         ("filter_", "partition", "answer"),
         [
-            (("EqualTo", "a", 3), {"a": 3}, True),
-            (("EqualTo", "a", 3), {"a": 4}, False),
-            (("EqualTo", "a", 3), {"a": None}, False),
-            (("EqualTo", "a", 3), {"b": 4}, True),
-            (("EqualNullSafe", "a", None), {"a": 4}, False),
-            (("EqualNullSafe", "a", 3), {"a": None}, False),
-            (("Not", ("EqualTo", "a", 3)), {"a": 3}, False),
-            (("Not", ("EqualTo", "a", 3)), {"a": None}, False),
-            (("Not", ("EqualNullSafe", "a", 3)), {"a": 3}, False),
-            (("Not", ("EqualNullSafe", "a", 3)), {"a": None}, True),
-            (("Not", ("IsNull", "a")), {"a": None}, False),
-            (("Not", ("IsNotNull", "a")), {"a": None}, True),
-            (("In", "a", (1, None)), {"a": 2}, False),
-            (("In", "a", (1, 2)), {"a": 2}, True),
-            (("Not", ("In", "a", (1, None))), {"a": 2}, True),
-            (("GreaterThan", "a", 3), {"a": 3}, False),
-            (("LessThanOrEqual", "a", 3), {"a": 3}, True),
-            (("GreaterThan", "a", "x"), {"a": 3}, True),  # cannot be compared here: Spark decides
-            (("IsNull", "a"), {"a": 1}, False),
-            (("IsNotNull", "a"), {"a": None}, False),
-            (("StringStartsWith", "a", "2024-"), {"a": "2023-01"}, False),
-            (("StringContains", "a", "3-"), {"a": "2023-01"}, True),
-            (("StringEndsWith", "a", "-01"), {"a": "2023-02"}, False),
-            (("Not", ("StringEndsWith", "a", "-01")), {"a": "2023-01"}, False),
-            (("StringContains", "a", "3"), {"a": 3}, True),  # not text here: Spark decides
+            (("=", "a", 3), {"a": 3}, True),
+            (("=", "a", 3), {"a": 4}, False),
+            (("=", "a", 3), {"a": None}, False),
+            (("=", "a", 3), {"b": 4}, True),
+            (("<=>", "a", None), {"a": 4}, False),
+            (("<=>", "a", 3), {"a": None}, False),
+            (("NOT", ("=", "a", 3)), {"a": 3}, False),
+            (("NOT", ("=", "a", 3)), {"a": None}, False),
+            (("NOT", ("<=>", "a", 3)), {"a": 3}, False),
+            (("NOT", ("<=>", "a", 3)), {"a": None}, True),
+            (("NOT", ("IS_NULL", "a")), {"a": None}, False),
+            (("NOT", ("IS_NOT_NULL", "a")), {"a": None}, True),
+            (("IN", "a", 1, None), {"a": 2}, False),
+            (("IN", "a", 1, 2), {"a": 2}, True),
+            (("NOT", ("IN", "a", 1, None)), {"a": 2}, True),
+            ((">", "a", 3), {"a": 3}, False),
+            (("<=", "a", 3), {"a": 3}, True),
+            ((">", "a", "x"), {"a": 3}, True),  # cannot be compared here: Spark decides
+            (("IS_NULL", "a"), {"a": 1}, False),
+            (("IS_NOT_NULL", "a"), {"a": None}, False),
+            (("STARTS_WITH", "a", "2024-"), {"a": "2023-01"}, False),
+            (("CONTAINS", "a", "3-"), {"a": "2023-01"}, True),
+            (("ENDS_WITH", "a", "-01"), {"a": "2023-02"}, False),
+            (("NOT", ("ENDS_WITH", "a", "-01")), {"a": "2023-01"}, False),
+            (("CONTAINS", "a", "3"), {"a": 3}, True),  # not text here: Spark decides
         ],
     )
     def test_partitions(self, filter_: SparkFilter, partition: dict[str, Any], answer: bool) -> None:
@@ -227,9 +227,7 @@ class TestFilters:
         assert (tree is None or prune_partitions(tree, [values])[0]) is answer
 
     def test_partitions_of_many_files(self) -> None:
-        tree = filter_tree(
-            [("GreaterThan", "a", 1), ("StringStartsWith", "b", "x")], {"a": pa.int8(), "b": pa.string()}
-        )
+        tree = filter_tree([(">", "a", 1), ("STARTS_WITH", "b", "x")], {"a": pa.int8(), "b": pa.string()})
         assert tree is not None
         numbers = [pa.scalar(value, pa.int8()) for value in (1, 2, 3, None)]
         texts = [pa.scalar(value, pa.string()) for value in ("x", "x", "y", "x")]
@@ -240,38 +238,38 @@ class TestFilters:
     @pytest.mark.parametrize(
         ("filter_", "stored", "groups"),
         [
-            (("EqualTo", "a", 15), pa.int32(), [1]),
-            (("EqualTo", "a", 1 << 40), pa.int32(), []),
-            (("LessThan", "a", 10), pa.int64(), [0]),
-            (("GreaterThanOrEqual", "a", 10), pa.int64(), [1]),
-            (("Not", ("LessThan", "a", 10)), pa.int64(), [1]),
-            (("In", "a", (3, 900)), pa.int64(), [0]),
-            (("In", "a", (None,)), pa.int64(), []),
-            (("In", "a", tuple(range(12, 5000))), pa.int64(), [1]),
-            (("In", "a", (Decimal("3.00"), Decimal(900))), pa.decimal128(9, 2), [0]),
-            (("IsNull", "a"), pa.int64(), [1]),
-            (("IsNotNull", "a"), pa.int64(), [0, 1]),
-            (("EqualNullSafe", "a", 15), pa.int64(), [1]),
-            (("Not", ("EqualNullSafe", "a", 3)), pa.int64(), [0, 1]),
-            (("EqualNullSafe", "a", None), pa.int64(), [1]),
-            (("LessThan", "a", 10.0), pa.float64(), [0]),
-            (("GreaterThan", "a", 100.0), pa.float64(), None),  # NaN would pass
-            (("Not", ("LessThan", "a", 100.0)), pa.float64(), [0, 1]),  # so it would here
-            (("EqualTo", "a", float("nan")), pa.float64(), None),
-            (("EqualTo", "a", Decimal("15.00")), pa.decimal128(9, 2), [1]),
-            (("EqualTo", "a", dt.date(1970, 1, 16)), pa.date32(), [1]),
-            (("EqualTo", "a", dt.datetime(1970, 1, 1, 0, 0, 0, 15)), pa.timestamp("us"), [1]),
+            (("=", "a", 15), pa.int32(), [1]),
+            (("=", "a", 1 << 40), pa.int32(), []),
+            (("<", "a", 10), pa.int64(), [0]),
+            ((">=", "a", 10), pa.int64(), [1]),
+            (("NOT", ("<", "a", 10)), pa.int64(), [1]),
+            (("IN", "a", 3, 900), pa.int64(), [0]),
+            (("IN", "a", None), pa.int64(), []),
+            (("IN", "a", *range(12, 5000)), pa.int64(), [1]),
+            (("IN", "a", Decimal("3.00"), Decimal(900)), pa.decimal128(9, 2), [0]),
+            (("IS_NULL", "a"), pa.int64(), [1]),
+            (("IS_NOT_NULL", "a"), pa.int64(), [0, 1]),
+            (("<=>", "a", 15), pa.int64(), [1]),
+            (("NOT", ("<=>", "a", 3)), pa.int64(), [0, 1]),
+            (("<=>", "a", None), pa.int64(), [1]),
+            (("<", "a", 10.0), pa.float64(), [0]),
+            ((">", "a", 100.0), pa.float64(), None),  # NaN would pass
+            (("NOT", ("<", "a", 100.0)), pa.float64(), [0, 1]),  # so it would here
+            (("=", "a", float("nan")), pa.float64(), None),
+            (("=", "a", Decimal("15.00")), pa.decimal128(9, 2), [1]),
+            (("=", "a", dt.date(1970, 1, 16)), pa.date32(), [1]),
+            (("=", "a", dt.datetime(1970, 1, 1, 0, 0, 0, 15)), pa.timestamp("us"), [1]),
             (
-                ("EqualTo", "a", dt.datetime(1970, 1, 1, 0, 0, 0, 0)),
+                ("=", "a", dt.datetime(1970, 1, 1, 0, 0, 0, 0)),
                 pa.timestamp("ns"),
                 None,
             ),  # Spark sees rounded values
-            (("EqualTo", "a", 15), pa.time32("ms"), None),
-            (("EqualTo", "a", "x"), pa.int64(), None),
-            (("EqualTo", "b", 1), pa.int64(), None),
-            (("StringStartsWith", "a", "x"), pa.string(), []),
-            (("StringContains", "a", "x"), pa.string(), [0, 1]),  # bounds do not tell
-            (("StringStartsWith", "a", "x"), pa.int64(), None),
+            (("=", "a", 15), pa.time32("ms"), None),
+            (("=", "a", "x"), pa.int64(), None),
+            (("=", "b", 1), pa.int64(), None),
+            (("STARTS_WITH", "a", "x"), pa.string(), []),
+            (("CONTAINS", "a", "x"), pa.string(), [0, 1]),  # bounds do not tell
+            (("STARTS_WITH", "a", "x"), pa.int64(), None),
         ],
     )
     def test_statistics(
@@ -297,13 +295,13 @@ class TestFilters:
 @pytest.mark.parametrize(
     "filter_",
     [
-        ("In", "d", ("b", "c")),
-        ("EqualTo", "d", "b"),
-        ("StringStartsWith", "d", "b"),
-        ("EqualTo", "j", "b"),
-        ("In", "j", ("b", "c")),
-        ("StringContains", "large", "b"),
-        ("Not", ("In", "d", ("a", "c"))),
+        ("IN", "d", "b", "c"),
+        ("=", "d", "b"),
+        ("STARTS_WITH", "d", "b"),
+        ("=", "j", "b"),
+        ("IN", "j", "b", "c"),
+        ("CONTAINS", "large", "b"),
+        ("NOT", ("IN", "d", "a", "c")),
     ],
     ids=str,
 )
@@ -323,9 +321,9 @@ def test_columns_of_types_that_spark_does_not_know(tmp_path: Path, filter_: Spar
 def test_both_zeros_are_in_a_list_that_has_one(tmp_path: Path, type_: pa.DataType) -> None:
     smalti.write_table(pa.table({"x": pa.array([0.0, -0.0, 1.0, None], type_)}), tmp_path / "t.mosaic")
     for given in ((0.0, 1.5), (-0.0, 1.5)):
-        tree = filter_tree([("In", "x", given)], {"x": type_})
+        tree = filter_tree([("IN", "x", *given)], {"x": type_})
         assert smalti.read_table(tmp_path / "t.mosaic", filters=tree).num_rows == 2
-        tree = filter_tree([("Not", ("In", "x", given))], {"x": type_})
+        tree = filter_tree([("NOT", ("IN", "x", *given))], {"x": type_})
         assert smalti.read_table(tmp_path / "t.mosaic", filters=tree).num_rows == 1
 
 

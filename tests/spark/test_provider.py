@@ -338,7 +338,7 @@ class TestLess:
         frame = load(spark, table)
         narrow = frame.where("id >= 130 AND id < 140 AND p = 1").select("s")
         text = plan(narrow, "formatted")
-        for shown in (f"Location: {table}", "RowGroups: 1 of 8", "Files: 1 of 4", "GreaterThanOrEqual(id,130)"):
+        for shown in (f"Location: {table}", "RowGroups: 1 of 8", "Files: 1 of 4", "id >= 130"):
             assert shown in text
         assert "ReadSchema: struct<id:bigint,s:string>" in text  # which rows are of p = 1, the directories tell
         assert "RowGroups: 0 of 8" in plan(frame.where("id = 1000"), "formatted")

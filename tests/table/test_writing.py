@@ -159,6 +159,15 @@ class TestData:
         ]
         assert sorted(smalti.dataset("shop").to_table(["v"])["v"].to_pylist()) == [5, 5, 6]
 
+    @pytest.mark.parametrize("days", [-719_163, 2_932_897, 13_890_172])
+    def test_partition_values_of_years_that_cannot_be_read_back(self, days: int) -> None:
+        """The last day of the year 0, the first of 10000, and a day of 40000, which Arrow writes as "out of range"."""
+        day = pa.array([days], pa.int32()).cast(pa.date32())
+        for values in (day, day.cast(pa.timestamp("us")), day.dictionary_encode()):
+            with pytest.raises(smalti.SchemaError, match=r"'d': .* cannot be a partition value.*the years 1 to 9999"):
+                smalti.write_dataset(pa.table({"d": values, "x": [1]}), "far", partition_by="d")
+        assert not list(Path("far").rglob("*.mosaic"))
+
 
 class TestSizes:
     def test_rows_of_many_partitions_in_turn_stay_in_order(self) -> None:

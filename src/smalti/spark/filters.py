@@ -8,7 +8,6 @@ as microseconds for nanoseconds.
 from __future__ import annotations
 
 import base64
-import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -22,26 +21,26 @@ from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchString, Not, 
 from smalti.spark.types import is_exact, plain_type
 from smalti.table.partitions import partition_value
 
-#: A filter: the name of its kind, then its column and values, or its children. `jvm/Filters.java` writes them.
+#: A filter: Spark's name of it, then its column and values, or its children. `jvm/Filters.java` writes them.
 SparkFilter = tuple[Any, ...]
 #: Filters of a column and a value, and Arrow's names for what they ask.
 _OPERATORS = {
-    "EqualTo": "equal",
-    "LessThan": "less",
-    "LessThanOrEqual": "less_equal",
-    "GreaterThan": "greater",
-    "GreaterThanOrEqual": "greater_equal",
-    "StringStartsWith": "starts_with",
-    "StringEndsWith": "ends_with",
-    "StringContains": "match_substring",
+    "=": "equal",
+    "<": "less",
+    "<=": "less_equal",
+    ">": "greater",
+    ">=": "greater_equal",
+    "STARTS_WITH": "starts_with",
+    "ENDS_WITH": "ends_with",
+    "CONTAINS": "match_substring",
 }
-_EPOCH = dt.datetime(1970, 1, 1)
-#: How values are parsed that JSON has no type for, by the name of their kind.
+#: Filters of filters.
+_CONNECTIVES = ("AND", "OR", "NOT")
+#: How values are parsed that JSON has no type for, by the name of their kind. Dates and timestamps are whole numbers of
+#: days and microseconds since 1970: Python's own lack years that Spark and Arrow have.
 _VALUES: dict[str, Callable[[Any], object]] = {
     "double": float,
     "decimal": Decimal,
-    "date": dt.date.fromisoformat,
-    "timestamp": lambda micros: _EPOCH + dt.timedelta(microseconds=micros),
     "binary": base64.b64decode,
 }
 
@@ -51,17 +50,17 @@ def parse_filters(written: Sequence[Any]) -> tuple[SparkFilter, ...]:
 
     Examples
     --------
-    >>> parse_filters([["EqualTo", "day", {"date": "2024-02-29"}]])
-    (('EqualTo', 'day', datetime.date(2024, 2, 29)),)
-    >>> parse_filters([["Or", ["Or", ["IsNull", "a"], ["IsNull", "b"]], ["IsNull", "c"]]])
-    (('Or', ('IsNull', 'a'), ('IsNull', 'b'), ('IsNull', 'c')),)
+    >>> parse_filters([["<>", "price", {"decimal": "1.50"}]])
+    (('NOT', ('=', 'price', Decimal('1.50'))),)
+    >>> parse_filters([["OR", ["OR", ["IS_NULL", "a"], ["IS_NULL", "b"]], ["IS_NULL", "c"]]])
+    (('OR', ('IS_NULL', 'a'), ('IS_NULL', 'b'), ('IS_NULL', 'c')),)
     """
     return tuple(_parse(filter_) for filter_ in written)
 
 
 def _parse(filter_: Sequence[Any]) -> SparkFilter:
     name, *rest = filter_
-    if name in ("And", "Or"):  # Programs make chains of hundreds, each around the one before.
+    if name in ("AND", "OR"):  # Programs make chains of hundreds, each around the one before.
         parts, waiting = [], rest[::-1]
         while waiting:
             part = waiting.pop()
@@ -70,25 +69,18 @@ def _parse(filter_: Sequence[Any]) -> SparkFilter:
             else:
                 parts.append(_parse(part))
         return (name, *parts)
-    if name == "Not":
+    if name == "NOT":
         return (name, *map(_parse, rest))
+    if name == "<>":
+        return ("NOT", _parse(["=", *rest]))
     return (name, rest[0], *map(_parse_value, rest[1:]))
 
 
 def _parse_value(value: Any) -> object:
-    if isinstance(value, list):
-        return tuple(map(_parse_value, value))
     if isinstance(value, dict):
         ((kind, text),) = value.items()
-        try:
-            return _VALUES[kind](text)
-        except (ValueError, OverflowError):
-            return _Unknown()  # such as a date after the year 9999
+        return _VALUES[kind](text)
     return value
-
-
-class _Unknown:
-    """A value that Python cannot hold. No column is compared with it."""
 
 
 def rename_in_filters(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:
@@ -96,12 +88,12 @@ def rename_in_filters(filters: Sequence[SparkFilter], names: Mapping[str, str]) 
 
     Examples
     --------
-    >>> rename_in_filters([("Not", ("EqualTo", "ID", 3))], {"ID": "id"})
-    [('Not', ('EqualTo', 'id', 3))]
+    >>> rename_in_filters([("NOT", ("=", "ID", 3))], {"ID": "id"})
+    [('NOT', ('=', 'id', 3))]
     """
     return [
         (name, *rename_in_filters(rest, names))
-        if name in ("And", "Or", "Not")
+        if name in _CONNECTIVES
         else (name, names.get(rest[0], rest[0]), *rest[1:])
         for name, *rest in filters
     ]
@@ -112,7 +104,7 @@ def without_not_null(filters: Sequence[SparkFilter]) -> list[SparkFilter]:
 
     Spark asks of every key of a join that it is not null, which rules out too few rows to be worth a filter.
     """
-    return [each for each in filters if each[0] != "IsNotNull"]
+    return [each for each in filters if each[0] != "IS_NOT_NULL"]
 
 
 def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
@@ -120,12 +112,12 @@ def columns_of(filters: Sequence[SparkFilter]) -> set[str]:
 
     Examples
     --------
-    >>> sorted(columns_of([("Or", ("IsNull", "a"), ("EqualTo", "b", 3))]))
+    >>> sorted(columns_of([("OR", ("IS_NULL", "a"), ("=", "b", 3))]))
     ['a', 'b']
     """
     found: set[str] = set()
     for name, *rest in filters:
-        found |= columns_of(rest) if name in ("And", "Or", "Not") else {rest[0]}
+        found |= columns_of(rest) if name in _CONNECTIVES else {rest[0]}
     return found
 
 
@@ -136,7 +128,7 @@ def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]
 
     Examples
     --------
-    >>> filter_tree([("EqualTo", "day", 3), ("EqualTo", "other", 4)], {"day": pa.int32()})
+    >>> filter_tree([("=", "day", 3), ("=", "other", 4)], {"day": pa.int32()})
     Compare(column='day', op='equal', value=<pyarrow.Int64Scalar: 3>)
     """
     trees = [tree for filter_ in filters if (tree := _tree(filter_, types)) is not None]
@@ -149,21 +141,21 @@ def filter_tree(filters: Sequence[SparkFilter], types: Mapping[str, pa.DataType]
 def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool = False) -> Tree | None:
     """The tree of one filter. Of an `And`, a part that cannot be decided is left out, unless it must be `whole`."""
     name, *rest = filter_
-    if name == "Not":  # The negation of a part of an And would drop matching rows, so the child has to be whole.
+    if name == "NOT":  # The negation of a part of an And would drop matching rows, so the child has to be whole.
         child = _tree(rest[0], types, whole=True)
         return None if child is None else Not(child)
-    if name in ("And", "Or"):
+    if name in ("AND", "OR"):
         trees = [_tree(child, types, whole=whole) for child in rest]
         decided = [tree for tree in trees if tree is not None]
-        if len(decided) < len(trees) and (name == "Or" or whole):
+        if len(decided) < len(trees) and (name == "OR" or whole):
             return None
-        return join(And if name == "And" else Or, decided) if decided else None
+        return join(And if name == "AND" else Or, decided) if decided else None
     column = rest[0]
     type_ = None if column not in types else plain_type(types[column])
     if type_ is None or pt.is_nested(type_) or not is_exact(type_):
         return None
     try:
-        condition = _condition(name, column, rest[1] if len(rest) > 1 else None, type_)
+        condition = _condition(name, column, rest[1:], type_)
         if condition is not None:
             fit_values(Filter(condition), {column: type_})  # which raises an error if they cannot be compared
         return condition
@@ -171,26 +163,26 @@ def _tree(filter_: SparkFilter, types: Mapping[str, pa.DataType], *, whole: bool
         return None  # the value cannot be compared with the column here: Spark knows better
 
 
-def _condition(name: str, column: str, value: Any, type_: pa.DataType) -> Tree | None:
-    if name == "IsNull" or (name == "EqualNullSafe" and value is None):
+def _condition(name: str, column: str, values: Sequence[Any], type_: pa.DataType) -> Tree | None:
+    if name == "IS_NULL" or (name == "<=>" and values[0] is None):
         return IsNull(column)
-    if name == "IsNotNull":
+    if name == "IS_NOT_NULL":
         return Not(IsNull(column))
-    if name == "EqualNullSafe":
-        return And((Compare(column, "equal", _values([value], type_)[0]), Not(IsNull(column))))
-    if name == "In":
+    if name == "<=>":
+        return And((Compare(column, "equal", _values(values, type_)[0]), Not(IsNull(column))))
+    if name == "IN":
         # `x in (1, null)` is null, not false, for other values of x. Without the null it is false, and drops the same
         # rows. Below a `not` it keeps rows that Spark drops, which Spark does afterwards.
-        given = _values([item for item in value if item is not None], type_)
+        given = _values([item for item in values if item is not None], type_)
         # To Spark 0.0 and -0.0 are equal, and to Arrow's "is in" they are not.
-        has_zero = pt.is_floating(type_) and 0 in value
+        has_zero = pt.is_floating(type_) and 0 in values
         return IsIn(column, pa.concat_arrays([given, pa.array([0.0, -0.0], given.type)]) if has_zero else given)
-    if name.startswith("String"):
-        return MatchString(column, _OPERATORS[name], value) if pt.is_string(type_) else None
-    if name in ("GreaterThan", "GreaterThanOrEqual") and pt.is_floating(type_):
+    if name in ("STARTS_WITH", "ENDS_WITH", "CONTAINS"):
+        return MatchString(column, _OPERATORS[name], values[0]) if pt.is_string(type_) else None
+    if name in (">", ">=") and pt.is_floating(type_):
         return None  # to Spark NaN is greater than anything, and bounds do not tell whether the column has it
     op = _OPERATORS.get(name)
-    return None if op is None else Compare(column, op, _values([value], type_)[0])
+    return None if op is None else Compare(column, op, _values(values, type_)[0])
 
 
 def _values(values: Sequence[object], type_: pa.DataType) -> pa.Array:
@@ -216,9 +208,9 @@ def matching_partitions(
     Examples
     --------
     >>> days = [{"day": "1"}, {"day": "2"}, {"day": None}]
-    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("Not", ("EqualTo", "day", 2))])
+    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("NOT", ("=", "day", 2))])
     [True, False, False]
-    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("EqualTo", "id", 2)]) is None
+    >>> matching_partitions(days, pa.schema([("day", pa.int32())]), [("=", "id", 2)]) is None
     True
     """
     names = columns_of(filters)
@@ -242,7 +234,7 @@ def matching_partitions(
 def _has_null(filter_: SparkFilter) -> bool:
     """Whether a filter has a list with nulls, which `_condition` takes for a list without."""
     name, *rest = filter_
-    return any(map(_has_null, rest)) if name in ("And", "Or", "Not") else name == "In" and None in rest[1]
+    return any(map(_has_null, rest)) if name in _CONNECTIVES else name == "IN" and None in rest
 
 
 def comparable_values(partition: Mapping[str, str | None], schema: pa.Schema) -> dict[str, pa.Scalar]:

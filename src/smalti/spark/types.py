@@ -26,6 +26,7 @@ from smalti.logical.widen import widen
 F = TypeVar("F", pa.Field, st.StructField)
 R = TypeVar("R")
 _MAX_PRECISION = 38
+_DAY = dt.timedelta(days=1)
 _SPARK_TIME, _MOSAIC_TIME = pa.time64("ns"), pa.time32("ms")
 
 #: Types without parameters: the same value on both sides.
@@ -224,11 +225,16 @@ def _infer_number(texts: Collection[str]) -> pa.DataType:
 
 
 def _is_date(text: str) -> bool:
-    return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text)) and is_moment(text)
+    try:
+        return bool(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) and dt.date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def is_moment(text: str) -> bool:
     """Whether Spark takes the value of a partition for a moment, or smalti has written it for one.
+
+    Without a zone, it has to be within Python's years in every zone.
 
     Examples
     --------
@@ -238,10 +244,10 @@ def is_moment(text: str) -> bool:
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}( \d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?)?", text):
         return False
     try:
-        dt.datetime.fromisoformat(text.removesuffix("Z"))
+        moment = dt.datetime.fromisoformat(text.removesuffix("Z"))
+        return text.endswith("Z") or dt.datetime.min + _DAY <= moment <= dt.datetime.max - _DAY
     except ValueError:
         return False
-    return True
 
 
 #: What texts look like that Spark takes for numbers. It reads "007" as 7.

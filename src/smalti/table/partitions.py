@@ -8,6 +8,8 @@ written, values become directories in Arrow's text form.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
 from smalti.logical.arrays import as_compared, take_batch
 from smalti.logical.types import storage_kind
+from smalti.moments import DAY, EPOCH, in_seconds, scalar_text
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import partition_directory, unquote_value
 
@@ -100,18 +103,25 @@ def partition_value(partition: Mapping[str, str | None], field: pa.Field) -> pa.
 
 @lru_cache(maxsize=1 << 12)  # Many files share a partition, and Arrow takes microseconds for a value.
 def _parse_value(text: str | None, field: pa.Field) -> pa.Scalar:
-    try:
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if text is not None and pt.is_decimal(field.type):
             return decimal_scalar(text, field.type)
         value: pa.Scalar = pa.scalar(None, field.type) if text is None else pa.scalar(text).cast(field.type)
-        return value
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise SchemaError(
-            "a partition value does not fit the type of its column",
-            column=field.name,
-            found=text,
-            expected=str(field.type),
-        ) from None
+        if not _is_far(value):
+            return value
+    raise SchemaError(
+        "a partition value does not fit the type of its column",
+        column=field.name,
+        found=text,
+        expected=str(field.type),
+    )
+
+
+def _is_far(value: Any) -> bool:
+    """Return whether a value is a date or timestamp outside the years that Python has: 1 to 9999."""
+    if not value.is_valid or not (pt.is_date(value.type) or pt.is_timestamp(value.type)):
+        return False
+    return not -EPOCH * DAY <= in_seconds(value) < (date.max.toordinal() - EPOCH) * DAY
 
 
 def constants_of(
@@ -188,6 +198,8 @@ def by_directory(
     left_out = set(names).difference(stored)
     rest = batch.select([name for name in batch.schema.names if name not in left_out])
     keys = [f"key {level}" for level in range(len(names))]
+    for name in names:
+        _refuse_far(name, batch.column(name))
     texts = [partition_texts(batch.column(name)) for name in names]
     numbered = pa.table([*texts, row_numbers(0, batch.num_rows)], [*keys, "row"])
     # Without threads, partitions come in the order of their first rows, and the rows of each in their order.
@@ -198,6 +210,23 @@ def by_directory(
         )
         # Rows of each partition are taken by themselves, so that its memory does not depend on when others are written.
         yield directory, rest if groups.num_rows == 1 else take_batch(rest, groups["row_list"][group].values)
+
+
+def _refuse_far(name: str, array: Any) -> None:
+    """Refuse dates and timestamps whose text would not be read as what they were."""
+    kind = storage_kind(array.type)
+    if not (pt.is_date(kind) or pt.is_timestamp(kind)):
+        return
+    import pyarrow.compute as pc
+
+    bounds: Any = pc.min_max(as_compared(array))
+    for bound in filter(_is_far, (bounds["min"], bounds["max"])):
+        raise SchemaError(
+            "a date or timestamp cannot be a partition value",
+            column=name,
+            found=scalar_text(bound),
+            expected="the years 1 to 9999",
+        )
 
 
 def partition_texts(array: pa.Array) -> pa.Array:

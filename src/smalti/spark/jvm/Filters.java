@@ -1,106 +1,110 @@
 package smalti.spark.jvm;
 
-import java.math.BigDecimal;
-import java.sql.Date;
-import java.sql.Timestamp;
-import java.time.Instant;
-import java.time.LocalDate;
-import java.time.LocalDateTime;
-import java.time.ZoneOffset;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
-import org.apache.spark.sql.catalyst.util.DateTimeUtils;
-import org.apache.spark.sql.sources.And;
-import org.apache.spark.sql.sources.Filter;
-import org.apache.spark.sql.sources.GreaterThanOrEqual;
-import org.apache.spark.sql.sources.In;
-import org.apache.spark.sql.sources.LessThanOrEqual;
-import scala.Product;
-import scala.collection.immutable.Seq;
+import java.util.Set;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.FractionalType;
+import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
 
-/** Filters of Spark's as JSON: [name, column, value] or [name, child, ...]. smalti/spark/filters.py parses it. */
+/**
+ * Predicates of Spark's as JSON: [name, column, value, ...] or [name, child, ...]. smalti/spark/filters.py parses it.
+ *
+ * Their literals have dates as days and timestamps as microseconds. Spark's older filters have them as java.sql.Date and
+ * Timestamp, which change days before 1582-10-15 and days that a time zone has skipped.
+ */
 final class Filters {
   /** Lists of more values take longer to look through than they save. */
   private static final int MANY = 1000;
+  /** The predicates whose children are predicates. */
+  private static final Set<String> CONNECTIVES = Set.of("AND", "OR", "NOT");
 
   private Filters() {}
 
-  /** The filters that can be written; the others are left out, and Spark applies all of them to the rows anyway. */
-  static List<Object> write(Filter[] filters) {
+  /** The predicates that can be written; the others are left out, and Spark applies all of them to the rows anyway. */
+  static List<Object> write(Predicate[] predicates) {
     List<Object> written = new ArrayList<Object>();
-    for (Filter filter : filters) {
-      boolean isLong = filter instanceof In && ((In) filter).values().length > MANY;
-      Object one = isLong ? between((In) filter) : write(filter);
+    for (Predicate predicate : predicates) {
+      boolean isLong = "IN".equals(predicate.name()) && predicate.children().length > MANY;
+      Object one = isLong ? between(predicate.children()) : write(predicate);
       if (one != null) written.add(one);
     }
     return written;
   }
 
-  /** What a long list of numbers or days, such as the keys of a join, says of row groups: the least and the most. */
-  private static Object between(In filter) {
-    Comparable least = null;
-    Comparable most = null;
-    for (Object value : filter.values()) {
-      if (value == null) continue;
-      if (!(value instanceof Number || value instanceof Date || value instanceof LocalDate)) return null;
-      if (least == null || least.compareTo(value) > 0) least = (Comparable) value;
-      if (most == null || most.compareTo(value) < 0) most = (Comparable) value;
+  /** What a long list of numbers, dates or timestamps, such as the keys of a join, says of row groups: its bounds. */
+  private static Object between(Expression[] list) {
+    Literal least = null;
+    Literal most = null;
+    for (int index = 1; index < list.length; index++) {
+      Literal literal = list[index] instanceof Literal ? (Literal) list[index] : null;
+      if (literal == null || !(literal.dataType() instanceof NumericType || isMoment(literal.dataType()))) return null;
+      if (literal.value() == null) continue;
+      if (least == null || ((Comparable) literal.value()).compareTo(least.value()) < 0) least = literal;
+      if (most == null || ((Comparable) literal.value()).compareTo(most.value()) > 0) most = literal;
     }
     if (least == null) return null;
-    return write(new And(new GreaterThanOrEqual(filter.attribute(), least), new LessThanOrEqual(filter.attribute(), most)));
+    Predicate from = new Predicate(">=", new Expression[] {list[0], least});
+    return write(new Predicate("AND", new Expression[] {from, new Predicate("<=", new Expression[] {list[0], most})}));
   }
 
-  /** One filter, of whichever kind: its parts are its children, or its column and its value. Null if it cannot be written. */
-  static Object write(Filter filter) {
-    Product parts = (Product) filter;
-    if (parts.productArity() == 0) return null; // always true, or always false
+  /** Whether Spark has the values of a type as days or microseconds since 1970. */
+  private static boolean isMoment(DataType type) {
+    return type instanceof DateType || type instanceof TimestampType || type instanceof TimestampNTZType;
+  }
+
+  /** One predicate, of whichever kind. Null if it cannot be written. */
+  static Object write(Predicate predicate) {
+    boolean connects = CONNECTIVES.contains(predicate.name());
+    Expression[] children = predicate.children();
+    if (children.length == 0 || children.length > MANY) return null; // none: always true, or always false
     List<Object> written = new ArrayList<Object>();
-    written.add(filter.getClass().getSimpleName());
-    for (int index = 0; index < parts.productArity(); index++) {
-      Object part = parts.productElement(index);
-      boolean isColumn = index == 0 && part instanceof String;
-      Object one = part instanceof Filter ? write((Filter) part) : isColumn ? column((String) part) : value(part);
-      if (one == null && part != null) return null;
+    written.add(predicate.name());
+    for (int index = 0; index < children.length; index++) {
+      Object one = connects ? write((Predicate) children[index]) : index == 0 ? column(children[0]) : value(children[index]);
+      if (one == null && (connects || index == 0 || !isNull(children[index]))) return null;
       written.add(one);
     }
     return written;
   }
 
-  /** The name of a column; null if it is a field within a column. */
-  private static Object column(String attribute) {
-    Seq parts = CatalystSqlParser$.MODULE$.parseMultipartIdentifier(attribute);
-    return parts.size() == 1 ? parts.head() : null;
+  /** The name of a column; null if it is a field within a column, or computed. */
+  private static Object column(Expression expression) {
+    if (!(expression instanceof NamedReference)) return null;
+    String[] names = ((NamedReference) expression).fieldNames();
+    return names.length == 1 ? names[0] : null;
   }
 
-  /** A value as JSON has it, or with the name of its kind where JSON has no such value; null if it cannot be written. */
-  private static Object value(Object value) {
-    if (value == null || value instanceof Boolean || value instanceof String) return value;
-    if (value instanceof Byte || value instanceof Short || value instanceof Integer || value instanceof Long) return value;
-    if (value instanceof Float || value instanceof Double) return kind("double", String.valueOf(((Number) value).doubleValue()));
-    if (value instanceof BigDecimal) return kind("decimal", ((BigDecimal) value).toPlainString());
-    if (value instanceof Date) return kind("date", ((Date) value).toLocalDate().toString());
-    if (value instanceof LocalDate) return kind("date", value.toString());
-    if (value instanceof Timestamp) return kind("timestamp", Long.valueOf(DateTimeUtils.fromJavaTimestamp((Timestamp) value)));
-    if (value instanceof Instant) return kind("timestamp", Long.valueOf(DateTimeUtils.instantToMicros((Instant) value)));
-    if (value instanceof LocalDateTime)
-      return kind("timestamp", Long.valueOf(DateTimeUtils.instantToMicros(((LocalDateTime) value).toInstant(ZoneOffset.UTC))));
+  private static boolean isNull(Expression expression) {
+    return expression instanceof Literal && ((Literal) expression).value() == null;
+  }
+
+  /**
+   * A literal as JSON has it, or with the name of its kind where JSON has no such value; null if it is null, computed, or
+   * of a type that Python does not compare as Spark does, such as texts with a collation.
+   */
+  private static Object value(Expression expression) {
+    if (!(expression instanceof Literal) || isNull(expression)) return null;
+    Object value = ((Literal) expression).value();
+    DataType type = ((Literal) expression).dataType();
+    if (value instanceof Boolean || type instanceof IntegralType || isMoment(type)) return value;
+    if (value instanceof Decimal) return kind("decimal", ((Decimal) value).toJavaBigDecimal().toPlainString());
+    if (type instanceof FractionalType) return kind("double", String.valueOf(((Number) value).doubleValue()));
     if (value instanceof byte[]) return kind("binary", Base64.getEncoder().encodeToString((byte[]) value));
-    return value instanceof Object[] ? values((Object[]) value) : null;
-  }
-
-  private static Object values(Object[] given) {
-    if (given.length > MANY) return null;
-    List<Object> written = new ArrayList<Object>();
-    for (Object value : given) {
-      Object one = value(value);
-      if (one == null && value != null) return null;
-      written.add(one);
-    }
-    return written;
+    return type.equals(DataTypes.StringType) ? value.toString() : null;
   }
 
   private static Map<String, Object> kind(String name, Object value) {

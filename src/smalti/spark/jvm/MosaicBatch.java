@@ -1,10 +1,10 @@
 package smalti.spark.jvm;
 
 import java.util.Arrays;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.sources.Filter;
 
 /**
  * The tasks of a scan. Spark compares batches to find a broadcast that a filter at run time can use again.
@@ -14,9 +14,9 @@ import org.apache.spark.sql.sources.Filter;
  */
 public class MosaicBatch implements Batch {
   private final MosaicScan scan;
-  private final Filter[] runtime;
+  private final Predicate[] runtime;
 
-  MosaicBatch(MosaicScan scan, Filter[] runtime) {
+  MosaicBatch(MosaicScan scan, Predicate[] runtime) {
     this.scan = scan;
     this.runtime = runtime;
   }

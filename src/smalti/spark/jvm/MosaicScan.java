@@ -18,22 +18,22 @@ import org.apache.spark.sql.connector.expressions.NullOrdering;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
-import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
-import org.apache.spark.sql.connector.read.SupportsRuntimeFiltering;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
-import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -53,8 +53,8 @@ import org.apache.spark.sql.types.TimestampType;
  * Spark may run one scan several times: in each step of WITH RECURSIVE, for example. So filters that come at run time
  * belong to the batch that Spark asks for right after them, in the same thread, and never to the scan.
  */
-public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
-    SupportsPushDownTopN, SupportsPushDownAggregates, Scan, SupportsReportStatistics, SupportsRuntimeFiltering,
+public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
+    SupportsPushDownTopN, SupportsPushDownAggregates, Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering,
     SupportsMetadata {
   static final int ROW_BYTES = 8;
   /** Tasks keep the first rows of each file in memory; more than this many are left to Spark. */
@@ -62,14 +62,14 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   final Snapshot snapshot;
   private final StructType full;
   StructType required;
-  private Filter[] filters = new Filter[0];
-  private Filter[] decided = new Filter[0];
+  private Predicate[] filters = new Predicate[0];
+  private Predicate[] decided = new Predicate[0];
   private int limit = -1;
   private List<Object> order = new ArrayList<Object>();
   private IndexScan answered;
   /** The aggregates that `answered` is about. */
   private String aggregated;
-  private final ThreadLocal<Filter[]> runtime = new ThreadLocal<Filter[]>();
+  private final ThreadLocal<Predicate[]> runtime = new ThreadLocal<Predicate[]>();
   /** The plan without filters that come at run time. */
   private Planner.Answer whole;
   /** The plan that was made last, which is shown. */
@@ -85,13 +85,13 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   // --- what is asked for -------------------------------------------------------------------------------------------
 
   /** Returns the filters that Spark applies again: all but those that partitions decide for whole files. */
-  public Filter[] pushFilters(Filter[] offered) {
+  public Predicate[] pushPredicates(Predicate[] offered) {
     filters = offered;
     Set<String> partitions = snapshot.names("partitions");
-    List<Filter> candidates = new ArrayList<Filter>();
+    List<Predicate> candidates = new ArrayList<Predicate>();
     List<Object> written = new ArrayList<Object>();
-    for (Filter filter : offered) {
-      Object one = partitions.containsAll(Arrays.asList(filter.references())) ? Filters.write(filter) : null;
+    for (Predicate filter : offered) {
+      Object one = partitions.containsAll(names(filter)) ? Filters.write(filter) : null;
       if (one == null) continue;
       candidates.add(filter);
       written.add(one);
@@ -99,18 +99,23 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     if (candidates.isEmpty()) return offered;
     Map<String, Object> details = Planner.details("schema", columns(partitions).json(), "filters", written);
     List<Object> answers = (List<Object>) snapshot.ask("decide", details).get("decided");
-    List<Filter> certain = new ArrayList<Filter>();
+    List<Predicate> certain = new ArrayList<Predicate>();
     for (int index = 0; index < answers.size(); index++)
       if (Boolean.TRUE.equals(answers.get(index))) certain.add(candidates.get(index));
-    List<Filter> others = new ArrayList<Filter>(Arrays.asList(offered));
+    List<Predicate> others = new ArrayList<Predicate>(Arrays.asList(offered));
     others.removeAll(certain);
-    decided = (Filter[]) certain.toArray(new Filter[0]);
-    return (Filter[]) others.toArray(new Filter[0]);
+    decided = (Predicate[]) certain.toArray(new Predicate[0]);
+    return (Predicate[]) others.toArray(new Predicate[0]);
   }
 
   /** The filters by which files and row groups are chosen; Spark shows them in its plan. */
-  public Filter[] pushedFilters() {
+  public Predicate[] pushedPredicates() {
     return filters;
+  }
+
+  /** Two of the interfaces have it since Spark 4.3, so that neither is inherited. */
+  public boolean supportsIterativePushdown() {
+    return false;
   }
 
   public void pruneColumns(StructType columns) {
@@ -181,6 +186,13 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     return names.length == 1 && full.getFieldIndex(names[0]).isDefined() ? full.apply(names[0]) : null;
   }
 
+  /** The columns, or parts of columns, that a predicate is about. */
+  private static List<String> names(Predicate predicate) {
+    List<String> names = new ArrayList<String>();
+    for (NamedReference reference : predicate.references()) names.add(String.join(".", reference.fieldNames()));
+    return names;
+  }
+
   static NamedReference reference(String name) {
     return Expressions.column("`" + name.replace("`", "``") + "`");
   }
@@ -190,7 +202,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   /** Ask about the files that are left by the filters which partitions decide. */
   Planner.Answer ask(String question, Map<String, Object> details) {
     Set<String> names = new HashSet<String>();
-    for (Filter filter : decided) names.addAll(Arrays.asList(filter.references()));
+    for (Predicate filter : decided) names.addAll(names(filter));
     details.put("decided", Filters.write(decided));
     details.put("partitions", columns(names).json());
     return snapshot.ask(question, details);
@@ -198,13 +210,13 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
 
   /** What is read, and by how many tasks, without filters that come at run time. */
   synchronized Planner.Answer plan() {
-    if (whole == null) whole = plan(new Filter[0]);
+    if (whole == null) whole = plan(new Predicate[0]);
     return whole;
   }
 
   /** What is left to read with filters that have come at run time. */
-  synchronized Planner.Answer plan(Filter[] more) {
-    Filter[] all = (Filter[]) Arrays.copyOf(filters, filters.length + more.length);
+  synchronized Planner.Answer plan(Predicate[] more) {
+    Predicate[] all = (Predicate[]) Arrays.copyOf(filters, filters.length + more.length);
     System.arraycopy(more, 0, all, filters.length, more.length);
     SQLConf conf = SQLConf.get();
     latest = ask("plan", Planner.details("schema", required.json(), "filters", Filters.write(all), "order", order,
@@ -217,9 +229,9 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
   }
 
   public Batch toBatch() {
-    Filter[] more = (Filter[]) runtime.get();
+    Predicate[] more = (Predicate[]) runtime.get();
     runtime.remove();
-    return new MosaicBatch(this, more == null ? new Filter[0] : more);
+    return new MosaicBatch(this, more == null ? new Predicate[0] : more);
   }
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
@@ -264,7 +276,7 @@ public class MosaicScan implements SupportsPushDownFilters, SupportsPushDownRequ
     return (NamedReference[]) found.toArray(new NamedReference[0]);
   }
 
-  public void filter(Filter[] more) {
+  public void filter(Predicate[] more) {
     runtime.set(more);
   }
 
