@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +22,7 @@ from smalti.io.locations import Location
 from smalti.jobs.formats import text
 from smalti.table import paimon_layout
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
+from tests.support.flags import ignored_options
 
 
 class TestConvert:
@@ -57,6 +62,39 @@ class TestConvert:
         # Neither a directory of tables nor a part of a table is one.
         for target in (str(tmp_path / "lake"), f"{path}/bucket-0"):
             assert main(["convert", str(tmp_path / "a.parquet"), target]) == 1
+
+    def test_every_option_works_or_is_refused_by_name(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """`--where` was ignored here, so that all rows were written."""
+        schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("text", pa.string())])
+        table = pa.table({"id": range(9), "x": range(9), "text": ["a"] * 9}, schema)
+        for name in ("a.parquet", "b.parquet"):
+            pq.write_table(table, tmp_path / name)
+        paimon = smalti.paimon.create(tmp_path / "from", schema)
+        smalti.paimon.write(table, paimon)
+        monkeypatch.chdir(tmp_path)
+
+        def call(typed: list[str]) -> Any:
+            shutil.rmtree("t", ignore_errors=True)
+            path = smalti.paimon.create("t", schema)
+            smalti.paimon.write(table.slice(0, 2), path)
+            code = main(typed)
+            printed = capsys.readouterr()
+            found = smalti.paimon.dataset(path).to_table().to_pydict()
+            return SimpleNamespace(code=code, out=re.sub(r"[0-9a-f-]{36}", "", printed.out), err=printed.err), found
+
+        assert ignored_options("convert", ["a.parquet", "t"], call, {}, {}) == []
+        assert call(["convert", "a.parquet", "t", "--where", "id = 3"])[1]["id"] == [0, 1, 3]
+        for written in ("--compression", "none"), ("--no-checksum",), ("--threads", "1"), ("--layout", "small"):
+            done, _ = call(["convert", "a.parquet", "t", *written])
+            assert done.err.startswith(f"smalti: error: {written[0].replace('--no-', '--')}: table options control")
+        assert call(["convert", "from/bucket-0", "t"])[0].code == 1
+        assert len(call(["convert", "from/bucket-0", "t", "--plain"])[1]["id"]) == 11
+        for command in ("verify", "profile", "head", "cat", "tail", "count"):
+            nothing = {"--overwrite": "no page is there", "--on-error": "no file is broken"}
+            nothing = nothing if command == "profile" else {}
+            assert ignored_options(command, ["t"], call, {}, nothing) == [], command
 
     def test_directories_spell_columns(self, tmp_path: Path) -> None:
         schema = pa.schema([("id", pa.int64()), ("day", pa.date32())])

@@ -20,7 +20,8 @@ def _add_table(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dry-run", action="store_true", help="change nothing; say what would be copied and encoded")
+    about = "change nothing; say what would be copied and encoded"
+    parser.add_argument("--dry-run", action="store_true", default=None, help=about)
     add_keep(parser)
     add_resume(parser)
     add_engine(parser)
@@ -50,7 +51,7 @@ def arguments_add_columns(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     if parser.prog.endswith("add-columns"):
         about = "give columns that exist the new values, and types, for all rows"
-        parser.add_argument("--replace", action="store_true", help=about)
+        parser.add_argument("--replace", action="store_true", default=None, help=about)
     _add_run(parser)
 
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 from smalti import jobs
 from smalti.cli.arguments import FORMATS, add_columns, add_format, add_output, add_where
 from smalti.cli.inputs import STANDARD_INPUT, list_inputs, local_paths
-from smalti.cli.job_arguments import add_replacing, add_resume, chosen_columns, given, print_summary, run_job
-from smalti.cli.progress import job_progress
+from smalti.cli.job_arguments import add_replacing, add_resume, chosen_columns, print_summary, run_job
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError, PaimonTableError
 from smalti.io.locations import is_local, locate
@@ -104,20 +103,26 @@ def _convert(options: argparse.Namespace, screen: Screen) -> jobs.JobSummary:
         is_target = PurePath(error.place["path"]) == PurePath(locate(options.target).absolute().path)
         if not is_target or find_spec("pypaimon") is None:
             raise
-    if "options" in given(options):
-        raise MosaicError(
-            "how the files of a Paimon table are written is said by options of the table, such as "
-            "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
-            path=options.target,
-        )
     from smalti import paimon
 
-    with job_progress(screen.err) as progress:
-        return paimon.convert(
-            source,
-            options.target,
-            "overwrite" if options.overwrite else "append",
-            source_format=options.source_format,
-            columns=columns,
-            progress=progress,
-        )
+    target, mode = options.target, "overwrite" if options.overwrite else "append"
+    options.target = options.overwrite = None
+    return cast(
+        "jobs.JobSummary",
+        run_job(options, screen, paimon.convert, source, target, mode, columns=columns, reasons=_NOT_TO_PAIMON),
+    )
+
+
+_FROM_HERE = "this process writes a Paimon table; in Spark, df.write.format('mosaic').mode('append').save(TABLE) does"
+#: Why arguments of `convert` do not work if the target is a Paimon table.
+_NOT_TO_PAIMON = {
+    "engine": _FROM_HERE,
+    "workers": _FROM_HERE,
+    "keep": "Paimon keeps the files of old snapshots; its table option snapshot.time-retained says for how long",
+    "on_error": "one commit writes all files to a Paimon table; leave out those that cannot be read",
+    "options": "table options control how a Paimon table's files are written, such as mosaic.stats-columns, "
+    "mosaic.num-buckets and file.block-size",
+    "resume": "nothing is resumed: rows go to a Paimon table in one commit, or not at all",
+    "target_format": "the table option file.format says in which format a Paimon table is written",
+    "types": "text is read in the types of the columns of the Paimon table",
+}

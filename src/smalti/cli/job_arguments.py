@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -35,7 +36,7 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     """
     values = {name: vars(options)[name] for name in vars(options).keys() - _OTHERS}
     values = {name: value for name, value in values.items() if value not in (None, [])}
-    written = {option.name: values.pop(option.name) for option in fields(WriterOptions) if option.name in values}
+    written = {name: values.pop(name) for name in _writer_options(options)}
     if written:
         names = written.get("stats_columns")
         if names is not None:
@@ -44,11 +45,40 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def run_job(options: argparse.Namespace, screen: Screen, job: Callable[..., Any], *source: Any, **more: Any) -> Any:
-    """Call a job with the arguments of the command line while a bar shows its progress; those of `more` win."""
+def _writer_options(options: argparse.Namespace) -> list[str]:
+    """The options of `smalti.WriterOptions` that were typed."""
+    return [each.name for each in fields(WriterOptions) if getattr(options, each.name, None) not in (None, [])]
+
+
+def run_job(
+    options: argparse.Namespace,
+    screen: Screen,
+    job: Callable[..., Any],
+    *source: Any,
+    reasons: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Any:
+    """Call a job with the arguments of the command line while a bar shows its progress; those of `more` win.
+
+    An argument that the job does not take is refused, with the reason for its parameter among `reasons`. The default of
+    the job that is called like the command asks for nothing, so it is accepted.
+    """
     values = given(options) | more
-    with job_progress(screen.err, resumes=values.get("resume", False)) as progress:
+    usual = inspect.signature(getattr(jobs, options.command.replace("-", "_"))).parameters
+    for name in [name for name in values if not _takes(job, name)]:
+        value = values.pop(name)
+        if name not in usual or usual[name].default != value:
+            typed = _writer_options(options) if name == "options" else ["no_resume" if name == "resume" else name]
+            flags = ", ".join(f"--{each.replace('_', '-')}" for each in typed)
+            raise MosaicError(f"{flags}: {(reasons or {})[name]}")
+    resumes = hasattr(options, "resume") and _takes(job, "resume") and values.get("resume", True)
+    with job_progress(screen.err, resumes=resumes) as progress:
         return job(*source, progress=progress, **values)
+
+
+def _takes(job: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(job).parameters
+    return name in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +90,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 
 def add_resume(parser: argparse.ArgumentParser) -> None:
     about = "start from the beginning, even if an earlier run of the same job was interrupted"
-    parser.add_argument("--no-resume", dest="resume", action="store_false", help=about)
+    parser.add_argument("--no-resume", dest="resume", action="store_const", const=False, help=about)
 
 
 def add_keep(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +99,8 @@ def add_keep(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist at the target")
+    about = "replace files that exist at the target"
+    parser.add_argument("--overwrite", action="store_true", default=None, help=about)
     about = "what to do about a file that cannot be read: stop, or leave it out (default raise)"
     if salvages:
         about += "; skip-columns leaves out only the columns of Mosaic files that cannot be read"
@@ -80,7 +111,7 @@ def add_run(parser: argparse.ArgumentParser, *, salvages: bool = False) -> None:
 
 def add_plain(parser: argparse.ArgumentParser) -> None:
     about = "read all files in the directory of a Paimon table, with old versions of rows and deleted rows"
-    parser.add_argument("--plain", action="store_true", help=about)
+    parser.add_argument("--plain", action="store_true", default=None, help=about)
 
 
 def add_snapshot(parser: argparse.ArgumentParser) -> None:
@@ -143,9 +174,9 @@ def run_reading_job(options: argparse.Namespace, screen: Screen, paths: list[str
 
     is_table = len(paths) == 1 and not options.plain and is_paimon(paths[0])
     module = importlib.import_module("smalti.paimon" if is_table else "smalti.jobs")
-    for name in ("plain", "source_format") if is_table else ("snapshot", "tag"):
-        setattr(options, name, None)
-    return run_job(options, screen, getattr(module, options.command), paths[0] if len(paths) == 1 else paths, **more)
+    reason = "this is for a Paimon table; --plain reads its files" if options.plain else "this is for a Paimon table"
+    job, reasons = getattr(module, options.command), dict.fromkeys(("snapshot", "tag"), reason)
+    return run_job(options, screen, job, paths[0] if len(paths) == 1 else paths, reasons=reasons, **more)
 
 
 def print_summary(screen: Screen, summary: jobs.JobSummary | jobs.VerifyReport | jobs.ChangeReport) -> None:

@@ -13,6 +13,7 @@ from smalti.cli.inputs import open_each
 from smalti.cli.render.table import heads
 from smalti.cli.render.text import cell, ratio, size
 from smalti.cli.screen import Screen
+from smalti.errors import MosaicError
 from smalti.mosaic.layout import BucketLayout, ColumnLayout, FileLayout
 
 
@@ -26,12 +27,16 @@ def arguments_layout(parser: argparse.ArgumentParser) -> None:
     about = "compare the layouts that a writer could choose for these rows: their size and the cost of reading"
     parser.add_argument("--weigh", action="store_true", help=about)
     about = "with --weigh: zstd's level (default 1)"
-    parser.add_argument("--compression-level", type=int, default=1, metavar="N", help=about)
+    parser.add_argument("--compression-level", type=int, metavar="N", help=about)
     add_row_group(parser)
     add_output(parser)
 
 
 def run_layout(options: argparse.Namespace, screen: Screen) -> None:
+    if options.weigh and (options.column or options.bucket):
+        raise MosaicError("--weigh compares layouts of all columns, so it takes no --column and no --bucket")
+    if options.compression_level is not None and not options.weigh:
+        raise MosaicError("--compression-level goes with --weigh")
     describe = _weigh if options.weigh else _show
     found = []
     for name, file in open_each(options.files):
@@ -62,7 +67,8 @@ def _weigh(options: argparse.Namespace, screen: Screen, file: smalti.MosaicFile)
 
     check_below("row group", options.row_group, file.num_row_groups)
     groups = [options.row_group or 0] if file.num_row_groups else []
-    written = smalti.WriterOptions(compression_level=options.compression_level)
+    level = options.compression_level
+    written = smalti.WriterOptions() if level is None else smalti.WriterOptions(compression_level=level)
     choices = weigh_layouts(file.read(row_groups=groups), written)
     if options.json:
         return {aim: asdict(choice) for aim, choice in choices.items()}, []

@@ -137,7 +137,7 @@ def build_parser(only: str | None = None) -> _Parser:
         )
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         if only is None or only == command.name:
-            about = "memory that reading may take, such as 2G (default: 1,152 MiB plus 256 times the size of a file)"
+            about = "memory for reading Mosaic, such as 2G (default: 1,152 MiB plus 256 times the size of a file)"
             sub.add_argument("--memory-limit", type=byte_count, metavar="SIZE", help=about)
             about = (
                 "a storage option for URIs, such as endpoint=http://localhost:9000 (may be repeated; other users of "

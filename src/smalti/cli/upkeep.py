@@ -29,7 +29,7 @@ def arguments_compact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-file-bytes", type=byte_count, metavar="SIZE", help=about)
     about = "sort the rows of each new file by these columns, separated by commas"
     parser.add_argument("--sort-by", type=split_names, metavar="NAMES", help=about)
-    parser.set_defaults(resume=True)
+    parser.set_defaults(resume=None)
     add_replacing(parser)
     add_output(parser)
 

@@ -368,6 +368,11 @@ def default_storage_options(options: AnyStorageOptions) -> Iterator[None]:
         _defaults = before
 
 
+def with_default_options(storage: Mapping[str, str]) -> StorageOptions:
+    """Storage options for a URI, with those that `default_storage_options` has set for all."""
+    return StorageOptions({**_defaults, **storage})
+
+
 def locate(path: AnyPath, filesystem: AnyFileSystem = None, storage_options: AnyStorageOptions = None) -> Location:
     """Return the location of a path or URI.
 
@@ -438,7 +443,7 @@ def resolve(path: AnyPath, filesystem: AnyFileSystem) -> str | Location:
 def _locate_uri(uri: str, storage: Mapping[str, str]) -> Location:
     import pyarrow.fs as pafs
 
-    storage = {**_defaults, **storage}
+    storage = with_default_options(storage)
     service, rest = service_of(uri), uri.partition(":")[2]
     if service in OBJECT_SERVICES:
         settings, path = store_settings(uri, storage)

@@ -81,6 +81,8 @@ def compact(
     check_positive(target_file_bytes=target_file_bytes, batch_size=batch_size, keep=keep)
     keys = parse_sort(sort_by)
     in_place = target is None
+    if in_place and overwrite:
+        raise MosaicError("overwrite is for a target; compaction in place replaces the files of the source")
     # What is read, and where it goes.
     root = locate(source, filesystem).absolute()
     if root.is_file():

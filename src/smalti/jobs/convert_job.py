@@ -13,7 +13,7 @@ from smalti.io.sinks import follow_links
 from smalti.jobs.copy_job import run_copy
 from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
-from smalti.jobs.formats.registry import Format, format_of_source, format_of_target
+from smalti.jobs.formats.registry import FORMATS, Format, format_of_source, format_of_target
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
@@ -27,6 +27,8 @@ from smalti.sizes import FILE_BYTES, SPLIT_BYTES
 from smalti.table.listing import Listing
 from smalti.table.opening import source_name
 from smalti.table.splits import fit_split_bytes
+
+_USUAL = vars(WriterOptions())
 
 
 def convert(
@@ -141,6 +143,7 @@ def convert(
     if is_file and location.is_local:
         location = Location(location.filesystem, str(follow_links(location.path)))
     goal = Target(location, format_, suffix, is_file)
+    _refuse_unused(goal, formats, options=options, types=types, keep=keep)
     goal.refuse_overlap(listing)
     # The same work has the same id on every machine, by which it finds what an earlier run has finished.
     work = {
@@ -182,6 +185,25 @@ def convert(
     )
     job = JobSummary("convert", executor.name, source_name(source), location.path)
     return run_copy(job, splits, finished.get(split_bytes, {}), settings, change, executor, progress)
+
+
+def _refuse_unused(
+    goal: Target,
+    formats: Sequence[tuple[Format, str]],
+    *,
+    options: WriterOptions | None,
+    types: pa.Schema | None,
+    keep: float | None,
+) -> None:
+    """Refuse arguments that sources and target of these formats have no use for."""
+    asked = {} if options is None else {name: value for name, value in vars(options).items() if value != _USUAL[name]}
+    if asked and goal.format is not FORMATS["mosaic"]:
+        reason = f"{', '.join(asked)}: options say how Mosaic is written, and the target has another format"
+        raise MosaicError(reason, path=goal.location.path, found=goal.format.title, expected="Mosaic")
+    if types is not None and not any(found.is_text for found, _ in formats):
+        raise MosaicError("types are for columns of CSV and JSON lines", found=formats[0][0].title)
+    if keep is not None and goal.is_file:
+        raise MosaicError("keep is for files of a directory; a single file is replaced", path=goal.location.path)
 
 
 def _plan(listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, split_bytes: int) -> list[Split]:

@@ -129,6 +129,8 @@ def choose_executor(engine: str, spark: AnySession = None, workers: int | None =
             raise MosaicError('spark is given, so engine should be "spark"', found=engine)
         return LocalExecutor(workers)
     if engine == "spark":
+        if workers is not None:
+            raise MosaicError('workers is for engine "local"; the cores of the Spark session say how many tasks run')
         optional_module("pyspark", "spark")
         from smalti.spark.executor import SparkExecutor
 

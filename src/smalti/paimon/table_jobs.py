@@ -26,6 +26,7 @@ from smalti.paimon.dataset import PaimonDataset, dataset
 from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import AnyTable, open_for_commit
 from smalti.paimon.writing import Job, Mode, commit, replaced_partition, write_files
+from smalti.predicate.python import AnyFilter
 from smalti.progress import Listener
 from smalti.spec import FILE_SUFFIX
 from smalti.table.staging import WrittenFile
@@ -38,9 +39,11 @@ def convert(
     *,
     source_format: str | None = None,
     columns: Sequence[str] | None = None,
+    where: AnyFilter | str = None,
     progress: Listener | None = None,
     filesystem: AnyFileSystem = None,
     storage_options: Mapping[str, Any] | None = None,
+    plain: bool = False,
 ) -> JobSummary:
     """Write the rows of files to a Paimon table, in one commit.
 
@@ -52,7 +55,7 @@ def convert(
     table : path, URI, or table of a pypaimon catalog
     mode : {"append", "overwrite"}
         As in `smalti.paimon.write`.
-    source_format, columns, progress, filesystem
+    source_format, columns, where, progress, filesystem, plain
         As in `smalti.jobs.convert`; `filesystem` is the source's.
     storage_options : mapping, optional
         Credentials and endpoints for the URI of the table.
@@ -66,7 +69,7 @@ def convert(
     2
     """
     began = time.monotonic()
-    listing = list_sources(source, filesystem)
+    listing = list_sources(source, filesystem, plain=plain)
     formats = format_of_source([file.path for file in listing.files], source_format)
     opened, job = open_for_commit(table, storage_options), Job(replaced_partition(mode))
     files = FormatTable(listing, formats, opened.schema_of())
@@ -74,7 +77,7 @@ def convert(
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal rows
-        for batch in files.scan(columns, progress=progress).to_batches():
+        for batch in files.scan(columns, where, progress=progress).to_batches():
             rows += batch.num_rows
             yield batch
 

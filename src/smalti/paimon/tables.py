@@ -22,7 +22,7 @@ from pypaimon.table.file_store_table import FileStoreTable
 
 from smalti._compat.paimon import with_exclusive_commits
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
-from smalti.io.locations import AnyPath, Location, locate
+from smalti.io.locations import AnyPath, Location, locate, with_default_options
 from smalti.io.services import OBJECT_SERVICES, StorageOptions, local_path, service_of, storage_arguments
 from smalti.io.sources import ReadAt, Source, open_source
 from smalti.logical.patterns import check_columns, match_names
@@ -212,9 +212,10 @@ def _find(path: AnyPath, storage_options: Mapping[str, Any] | None) -> tuple[str
     if local is not None:
         return str(Path(local).absolute()), {}, locate(path)
     uri, _, query = text.partition("?")
-    options = pypaimon_options(uri, {**dict(parse_qsl(query)), **StorageOptions.of(storage_options or {})})
-    is_reached = service_of(text) in OBJECT_SERVICES and not any(map(_is_own, storage_options or ()))
-    return uri.rstrip("/"), options, locate(path, storage_options=storage_options) if is_reached else None
+    storage = with_default_options(StorageOptions.of(storage_options or {}))
+    options = pypaimon_options(uri, {**dict(parse_qsl(query)), **storage})
+    is_reached = service_of(text) in OBJECT_SERVICES and not any(map(_is_own, storage))
+    return uri.rstrip("/"), options, locate(path, storage_options=storage) if is_reached else None
 
 
 def _travel(table: FileStoreTable, snapshot: int | None, tag: str | None, timestamp: AnyTime | None) -> FileStoreTable:
