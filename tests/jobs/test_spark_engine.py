@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
+from functools import partial
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,37 @@ def test_a_worker_that_is_killed(spark: Any, tmp_path: Path) -> None:
     assert results == {0: 0, 1: 1, 2: 2, 3: 3}
     assert (tmp_path / "died").exists()
     assert events[-1].done == 4
+
+
+def columns_of(schema: pa.Schema, task: int, report: Report) -> int:  # noqa: ARG001
+    return len(schema) * task
+
+
+@pytest.mark.parametrize("columns", [10, 2000])
+def test_what_tasks_have_in_common_is_sent_once(spark: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with every task: it may be a schema of 10,000 columns, or the numbers of all matched rows."""
+    schema = pa.schema([(f"column {number}", pa.int64()) for number in range(columns)])
+    shared, sent = [], []
+
+    def broadcast(value: bytes) -> Any:
+        shared.append(len(value))
+        return share(value)
+
+    def parallelize(parcels: list[bytes], slices: int) -> Any:
+        sent.extend(map(len, parcels))
+        return send(parcels, slices)
+
+    share, send = spark.sparkContext.broadcast, spark.sparkContext.parallelize
+    monkeypatch.setattr(spark.sparkContext, "broadcast", broadcast)
+    monkeypatch.setattr(spark.sparkContext, "parallelize", parallelize)
+    for count in (2, 6):
+        shared.clear(), sent.clear()
+        work, tasks = partial(columns_of, schema), list(range(count))
+        results = dict(SparkExecutor(spark).run(work, tasks, Meter("convert", count, 0, None)))
+        assert results == {task: columns * task for task in tasks}
+        assert len(shared) == 1
+        assert 10 * columns < shared[0] < 100 * columns + 1000
+        assert max(sent) < 100
 
 
 def fail(task: int, report: Report) -> int:  # noqa: ARG001

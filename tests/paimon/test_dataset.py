@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -141,7 +142,9 @@ def test_filters_leave_out_row_groups(tmp_path: Path, monkeypatch: pytest.Monkey
 
     A condition that the partition of a file meets does not keep the file from applying the others by itself.
     """
+    from smalti.spark.options import ReadOptions
     from smalti.spark.paimon import SplitPiece
+    from smalti.spark.task.read import TaskScan
 
     options = {**MOSAIC, "mosaic.stats-columns": "id", "file.block-size": "64kb"}
     path = smalti.paimon.create(tmp_path / "t", BASIC, partition_by=["n"], options=options)
@@ -167,10 +170,28 @@ def test_filters_leave_out_row_groups(tmp_path: Path, monkeypatch: pytest.Monkey
         assert few == ([7] if deletions else [5, 7])
         assert few_bytes < all_bytes / 3
     Counting.read = 0
-    piece = SplitPiece(FoundFile(path, 1), 1, split=split, table=opened)
-    batches = list(piece.read(BASIC, (("IS_NOT_NULL", "id"), ("=", "id", 59_001))))
+    scan = TaskScan(ReadOptions((path,)), BASIC, (("IS_NOT_NULL", "id"), ("=", "id", 59_001)), source=opened)
+    batches = list(SplitPiece(FoundFile(path, 1), 1, split=split).read(scan))
     assert [i for batch in batches for i in batch["id"].to_pylist()] == [59_001]
     assert Counting.read < all_bytes / 3
+
+
+def test_tasks_of_spark_do_not_carry_the_table(tmp_path: Path) -> None:
+    """What a split takes does not depend on the width of the table, which is sent once."""
+    from smalti.spark.options import ReadOptions
+    from smalti.spark.paimon import SnapshotTable
+
+    found = []
+    for columns in (5, 500):
+        schema = pa.schema([("id", pa.int64()), *((f"c{number}", pa.int64()) for number in range(columns))])
+        path = smalti.paimon.create(tmp_path / f"t{columns}", schema, partition_by=["id"])
+        smalti.paimon.write(pa.table({"id": [1, 2, 3]}), path)
+        table = SnapshotTable(ReadOptions((path,), max_partition_bytes=1))
+        splits = table.splits(pa.schema([("id", pa.int64())]))
+        assert len(splits) == 3
+        found.append([len(pickle.dumps(split)) for split in splits])
+        assert len(pickle.dumps(table.source)) > 50 * columns
+    assert max(map(max, found)) < min(map(min, found)) + 100
 
 
 class TestTimeTravel:

@@ -10,9 +10,10 @@ import threading
 import uuid
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any, cast
 
-from pyspark import Accumulator, SparkContext, cloudpickle, inheritable_thread_target
+from pyspark import Accumulator, Broadcast, SparkContext, cloudpickle, inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from smalti.jobs.engine import Combine, Result, Task, Work
@@ -56,8 +57,10 @@ class SparkExecutor:
             return
         context = self._spark.sparkContext
         rows, num_bytes = context.accumulator(0), context.accumulator(0)
-        parcels = [_packed(index, work, task) for index, task in enumerate(tasks)]
-        rdd = context.parallelize(parcels, len(parcels)).map(partial(_run, rows, num_bytes))
+        # What tasks have in common may be large: a schema of 10,000 columns, or the numbers of all matched rows.
+        shared = context.broadcast(_packed(work))
+        parcels = [_packed((index, task)) for index, task in enumerate(tasks)]
+        rdd = context.parallelize(parcels, len(parcels)).map(partial(_run, rows, num_bytes, shared))
         group = f"smalti-{uuid.uuid4().hex[:12]}"
         collected: Future[list[bytes]] = Future()
 
@@ -81,19 +84,20 @@ class SparkExecutor:
             context.cancelJobGroup(group)
             raise
         results = collected.result()
+        shared.destroy()
         _tell(meter, seen, (rows.value, num_bytes.value, len(tasks)))
         yield from map(pickle.loads, results)
 
 
-def _packed(index: int, work: Work[Task, Result], task: Task) -> bytes:
-    """Pickle a task here, because Spark's own pickler would send code along instead of the name of its module.
+def _packed(value: object) -> bytes:
+    """Pickle a value here, because Spark's own pickler would send code along instead of the name of its module.
 
     Only a function that has no such name, as a lambda of the user's, is sent as code.
     """
     try:
-        return pickle.dumps((index, work, task))
+        return pickle.dumps(value)
     except (pickle.PicklingError, AttributeError, TypeError):
-        return bytes(cloudpickle.dumps((index, work, task)))  # type: ignore[no-untyped-call]
+        return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
 def _tell(meter: Meter, seen: Totals, found: Totals) -> Totals:
@@ -104,15 +108,21 @@ def _tell(meter: Meter, seen: Totals, found: Totals) -> Totals:
     return rows, num_bytes, done
 
 
-def _run(rows: Accumulator[int], num_bytes: Accumulator[int], parcel: bytes) -> bytes:
+@lru_cache(maxsize=1)
+def _unpacked(work: bytes) -> Work[Any, Any]:
+    """What tasks have in common, unpickled once for all tasks that a worker runs one after another."""
+    return cast("Work[Any, Any]", pickle.loads(work))
+
+
+def _run(rows: Accumulator[int], num_bytes: Accumulator[int], shared: Broadcast[bytes], parcel: bytes) -> bytes:
     """The function that Spark calls in a worker. Spark adds up rows and bytes when tasks finish."""
 
     def report(more_rows: int, more_bytes: int) -> None:
         rows.add(more_rows)
         num_bytes.add(more_bytes)
 
-    index, work, task = pickle.loads(parcel)
-    return pickle.dumps((index, work(task, report)))
+    index, task = pickle.loads(parcel)
+    return pickle.dumps((index, _unpacked(shared.value)(task, report)))
 
 
 def _combine(combine: bytes, one: bytes, other: bytes) -> bytes:

@@ -22,9 +22,9 @@ from smalti.paimon.split_reader import SplitReader
 from smalti.paimon.tables import PaimonTable, open_table
 from smalti.predicate import Filter, normalize_filters
 from smalti.spark.driver.offsets import Offset
-from smalti.spark.filters import SparkFilter, filter_tree, without_not_null
+from smalti.spark.filters import filter_tree, without_not_null
 from smalti.spark.options import ReadOptions
-from smalti.spark.task.read import OwnPiece, to_spark
+from smalti.spark.task.read import OwnPiece, TaskScan, to_spark
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
 
@@ -34,17 +34,15 @@ class SplitPiece(OwnPiece):
     """A split that pypaimon has planned, as a piece of work for a task; `file` is the first of its files."""
 
     split: Any = None
-    table: PaimonTable | None = None
-    memory_limit: int | None = None
 
-    def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
-        """The rows of the split, in batches of `schema`, as Spark wants them; some that do not match are left out."""
-        assert self.table is not None
-        names = [name for name in schema.names if name in self.table.table.field_dict]
-        output = self.table.schema_of(names)
-        adapter = Adapter(schema, names, convert=partial(to_spark, self.table.path))
-        wanted = as_filter(output, without_not_null(filters))
-        for batch in SplitReader(self.table, output, wanted, memory_limit=self.memory_limit).batches([self.split]):
+    def read(self, scan: TaskScan) -> Iterator[pa.RecordBatch]:
+        """The rows of the split, as Spark wants them; some that do not match are left out."""
+        table: PaimonTable = scan.source
+        names = [name for name in scan.stored.names if name in table.table.field_dict]
+        output = table.schema_of(names)
+        adapter = Adapter(scan.stored, names, convert=partial(to_spark, table.path))
+        wanted = as_filter(output, without_not_null(scan.filters))
+        for batch in SplitReader(table, output, wanted, memory_limit=scan.options.memory_limit).batches([self.split]):
             yield adapter.adapt(batch)
 
 
@@ -58,6 +56,8 @@ class SnapshotTable:
         (path,) = options.paths
         travel = {"snapshot": options.snapshot_id, "tag": options.tag_name, "timestamp": options.timestamp}
         self.table = open_table(path, options.storage, **travel)  # type: ignore[arg-type]
+        #: What all tasks need; see `SplitPiece`.
+        self.source = self.table
         self._dataset = PaimonDataset(self.table)
 
     @property
@@ -133,15 +133,7 @@ class SnapshotTable:
         pieces = []
         for split in planned:
             size = sum(file.file_size for file in split.files)
-            pieces.append(
-                SplitPiece(
-                    found_file(split.files[0]),
-                    size,
-                    split=split,
-                    table=self.table,
-                    memory_limit=self.options.memory_limit,
-                )
-            )
+            pieces.append(SplitPiece(found_file(split.files[0]), size, split=split))
         sizes = [piece.num_bytes + self.options.open_cost_bytes for piece in pieces]
         groups = pack(sizes, self.options.max_partition_bytes)
         return [tuple(pieces[index] for index in group) for group in groups]
@@ -174,6 +166,10 @@ class SnapshotStream:
     def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
         latest = self.available() if available is None else available
         return {"snapshot": last_of_batch(self._table.table.table, start["snapshot"], latest, max_files)}
+
+    @property
+    def source(self) -> PaimonTable:
+        return self._table.table
 
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:  # noqa: ARG002
         return self._table.tasks(appended(self._table.table, start["snapshot"], end["snapshot"]))

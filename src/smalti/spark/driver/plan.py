@@ -51,6 +51,9 @@ class Table:
     `may_be_empty`; at the start of a stream, and in a catalog, even its directory `may_be_missing`.
     """
 
+    #: Tasks find what they need in the pieces of files; see `TaskScan.source`.
+    source: None = None
+
     def __init__(self, options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False) -> None:
         locations = [locate(path, storage_options=options.storage) for path in options.paths]
         self.options = options

@@ -89,7 +89,7 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
         table.learn_facts()
         splits = [tuple(table.by_row_group(split)) for split in splits]
-    scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order])
+    scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order], table.source)
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
     if question["statistics"]:
@@ -138,8 +138,9 @@ def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
     options = parse_read_options(question["options"], question.get("session", {}))
     schema = _parse_arrow_schema(question["schema"])
-    splits = find_stream(options).splits(schema, json.loads(question["start"]), json.loads(question["end"]))
-    return {}, [pickle.dumps(TaskScan(options, schema)), *map(pickle.dumps, splits)]
+    stream = find_stream(options)
+    splits = stream.splits(schema, json.loads(question["start"]), json.loads(question["end"]))
+    return {}, [pickle.dumps(TaskScan(options, schema, source=stream.source)), *map(pickle.dumps, splits)]
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -37,6 +37,8 @@ class DirectoryStream:
     A table that was compacted or changed since then is refused, because its rows would be read again.
     """
 
+    source: None = None
+
     def __init__(self, table: Table) -> None:
         self._table = table
 

@@ -43,8 +43,8 @@ from smalti.table.splits import Piece, rows_per_batch
 class OwnPiece(Piece):
     """A piece that knows how it is read, such as a split of a Paimon table."""
 
-    def read(self, schema: pa.Schema, filters: Sequence[SparkFilter]) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema`. Rows that filters rule out may be left out."""
+    def read(self, scan: TaskScan) -> Iterator[pa.RecordBatch]:
+        """Batches of the columns that the scan reads. Rows that its filters rule out may be left out."""
         raise NotImplementedError
 
 
@@ -98,6 +98,8 @@ class TaskScan:
     #: With a limit: the columns by which the first rows are the wanted ones, and for each whether it is ascending, and
     #: whether nulls come first.
     order: Sequence[tuple[str, bool, bool]] = ()
+    #: What all `OwnPiece`s of the table need, such as the table itself.
+    source: Any = None
 
     @cached_property
     def stored(self) -> pa.Schema:
@@ -154,7 +156,7 @@ class TaskScan:
         for piece in pieces:
             assert isinstance(piece, OwnPiece)
             try:
-                for batch in piece.read(self.stored, self.filters):
+                for batch in piece.read(self):
                     yield piece, batch
             except Exception as error:
                 skip_unreadable(piece.file, error, self.options)
