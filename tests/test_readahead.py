@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from smalti._core.arrow_c import live_arrays
 from smalti.file.reader import MosaicFile
 from smalti.mosaic.scan import estimate_bytes
 from smalti.readahead import REMOTE_READAHEAD, Budget, Unit, in_order, started
+from smalti.tasks import Task
+from tests.support.children import ROOT
+from tests.support.long import LONG
 
 
 class Work:
@@ -97,21 +101,48 @@ def test_closing_early_stops_the_work() -> None:
 
 def test_results_are_delivered_while_the_next_unit_is_not_known_yet() -> None:
     """Units of a file are known when it is open: meanwhile those of the files before it are not held back."""
-    opening: Future[int] = Future()
+    opening = Task(lambda: 0)
     delivered: list[int] = []
 
-    def units() -> Iterator[Unit[int] | Future[int]]:
+    def units() -> Iterator[Unit[int] | Task[int]]:
         yield Unit(lambda: 1)
-        while not opening.done():
+        while not opening.is_done:
             yield opening
         yield Unit(lambda: 2)
 
     for number in in_order(units(), Budget(4)):
         delivered.append(number)
         if number == 1:
-            assert not opening.done()
-            threading.Timer(0.02, opening.set_result, [0]).start()
+            assert not opening.is_done
+            threading.Timer(0.02, opening.run).start()
     assert delivered == [1, 2]
+
+
+def test_closing_waits_for_a_unit_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the process: a unit may wait for a store that never answers."""
+    monkeypatch.setattr("smalti.tasks.CLOSING_SECONDS", 0.05)
+    answer, has_ended = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        answer.wait(30)
+        has_ended.set()
+
+    for results in (in_order([Unit(int), Unit(hang), Unit(hang)], Budget(2)), started([int, hang], 1)):
+        next(results)
+        results.close()
+        assert not has_ended.is_set()
+    answer.set()
+    assert has_ended.wait(10)
+
+
+def test_ctrl_c_at_any_place_leaves_threads_in_order() -> None:
+    """Locks of Python's own pools stayed locked, so that closing a read, or ending the process, waited for ever."""
+    command = [sys.executable, "-m", "tests.support.interrupting_child", "1" if LONG else "5"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    interrupted, left = map(int, done.stdout.split())
+    assert interrupted > 200
+    assert left <= 8
 
 
 @pytest.mark.parametrize("ahead", [0, 2])

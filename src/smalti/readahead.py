@@ -7,16 +7,15 @@ the time, so they are apart from the threads that decode buckets (`smalti.thread
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from smalti.memory import asked_limit, default_limit, most_memory
 from smalti.sizes import AHEAD_BYTES
-from smalti.threads import OwnThreads, cpu_count, start
+from smalti.tasks import Task, Workers, wait_any
+from smalti.threads import cpu_count, start
 
 Result = TypeVar("Result")
 
@@ -76,30 +75,20 @@ class Budget:
         return cls(readahead, min(AHEAD_BYTES, limit), limit)
 
 
-@contextmanager
-def _threads(count: int) -> Iterator[OwnThreads]:
-    """Yield threads for one read; at the end, cancel functions that were not begun, and wait for the others.
-
-    The threads are not kept for other reads, because each keeps memory for its next allocation: a read that begins few
-    units at a time would hold the memory of all threads of an earlier one.
-    """
-    pool = OwnThreads(count, "smalti-readahead")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+# Threads of a read are not kept for other reads, because each keeps memory for its next allocation: a read that begins
+# few units at a time would hold the memory of all threads of an earlier one.
 
 
-def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[Future[Result], None, None]:
-    """Begin functions, and yield their futures in order; `ahead` functions after the one last yielded are begun too.
+def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[Task[Result], None, None]:
+    """Begin functions, and yield their tasks in order; `ahead` functions after the one last yielded are begun too.
 
     With 0, each function is run when its turn comes, in the thread of the caller.
     """
     if ahead == 0:
         yield from (start(function, 1) for function in functions)
         return
-    running: deque[Future[Result]] = deque()
-    with _threads(ahead + 1) as pool:
+    running: deque[Task[Result]] = deque()
+    with Workers(ahead + 1) as pool:
         for function in functions:
             running.append(pool.submit(function))
             if len(running) > ahead:
@@ -110,21 +99,21 @@ def started(functions: Iterable[Callable[[], Result]], ahead: int) -> Generator[
             pool.check_process()
 
 
-def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Generator[Result, None, None]:
+def in_order(units: Iterable[Unit[Result] | Task[Any]], budget: Budget) -> Generator[Result, None, None]:
     """Yield the results of units in order, and begin later units ahead as far as the budget allows.
 
-    `units` yields a future where the next unit is not known before that future is done; meanwhile finished results are
+    `units` yields a task where the next unit is not known before that task is done; meanwhile finished results are
     delivered. An error is raised when its unit's turn comes. Closing the generator cancels units that were not begun
-    and waits for the others, because they may use files that the caller is about to close.
+    and waits for the others, because they may use files that the caller is about to close; but not for ever.
     """
     if budget.readahead == 0:
         yield from (unit.run() for unit in units if isinstance(unit, Unit))
         return
     waiting = iter(units)
-    running: deque[tuple[Future[Result], int]] = deque()
+    running: deque[tuple[Task[Result], int]] = deque()
     held = 0
     upcoming = next(waiting, None)
-    with _threads(budget.readahead) as pool:
+    with Workers(budget.readahead) as pool:
         while upcoming is not None or running:
             while isinstance(upcoming, Unit) and len(running) < budget.readahead:
                 if running and held + upcoming.num_bytes > budget.memory_limit:
@@ -132,13 +121,13 @@ def in_order(units: Iterable[Unit[Result] | Future[Any]], budget: Budget) -> Gen
                 running.append((pool.submit(upcoming.run), upcoming.num_bytes))
                 held += upcoming.num_bytes
                 upcoming = next(waiting, None)
-            if isinstance(upcoming, Future):
-                wait([upcoming, *(future for future, _ in islice(running, 1))], return_when=FIRST_COMPLETED)
-                if upcoming.done():
+            if isinstance(upcoming, Task):
+                wait_any([upcoming, *(task for task, _ in islice(running, 1))])
+                if upcoming.is_done:
                     upcoming = next(waiting, None)
                     continue
-            future, num_bytes = running.popleft()
-            yield future.result()
-            del future  # It holds its result, which only the caller may keep.
+            task, num_bytes = running.popleft()
+            yield task.result()
+            del task  # It holds its result, which only the caller may keep.
             pool.check_process()
             held -= num_bytes

@@ -7,12 +7,12 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from smalti.errors import MosaicError
+from smalti.tasks import CLOSING_SECONDS, Task, Workers
 
 #: Work of fewer bytes than this is not shared with another thread.
 MIN_SHARED = 256 << 10
@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 #: `smalti.io.connection.Cost.parallel`.
 REQUESTS = 512
 
-#: By name and number of threads.
-_pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
+#: By what the threads do, and how many there are.
+_pools: dict[tuple[str, int], Workers] = {}
 os.register_at_fork(after_in_child=_pools.clear)  # A forked child has none of its parent's threads.
 
 
@@ -36,10 +36,10 @@ def cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _pool(threads: int, name: str = "smalti") -> ThreadPoolExecutor:
-    pool = _pools.get((name, threads))
+def _pool(threads: int, purpose: str = "compute") -> Workers:
+    pool = _pools.get((purpose, threads))
     if pool is None:  # Two threads that come here at once both get the pool of the first.
-        pool = _pools.setdefault((name, threads), ThreadPoolExecutor(threads, thread_name_prefix=name))
+        pool = _pools.setdefault((purpose, threads), Workers(threads))
     return pool
 
 
@@ -88,19 +88,16 @@ def renew_in_child(locked: Locked) -> None:
 
 
 class ForkedLock:
-    """A lock that is free in a forked child."""
+    """Has a `lock`, which is free in a forked child.
+
+    Users take it themselves: a method that took it could be left by Ctrl-C with the lock locked.
+    """
 
     def __init__(self) -> None:
         renew_in_child(self)
 
     def renew_lock(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        self.lock = threading.Lock()
 
 
 def _renew_all() -> None:
@@ -117,36 +114,12 @@ def _renew_all() -> None:
 os.register_at_fork(after_in_child=_renew_all)
 
 
-class OwnThreads(ThreadPoolExecutor):
-    """Threads of one read. A forked child has none of them, so that it can neither go on with the read nor wait."""
-
-    def __init__(self, count: int, name: str) -> None:
-        super().__init__(count, thread_name_prefix=name)
-        self._owner = os.getpid()
-
-    def check_process(self) -> None:
-        """Refuse a forked child. A generator calls it when it goes on after a `yield`."""
-        if os.getpid() != self._owner:
-            raise MosaicError("a forked child cannot go on with its parent's read; begin another one in the child")
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if os.getpid() == self._owner:
-            super().shutdown(wait, cancel_futures=cancel_futures)
-
-
-def request_pool() -> ThreadPoolExecutor:
-    """Return the threads that wait for answers of object stores. They only wait, so they may be more than the cores.
-
-    A function that runs there must not wait for another one that runs there, or all threads could wait for ever.
-    """
-    return _pool(REQUESTS, "smalti-request")
-
-
-def request_all(function: Callable[[Item], Result], items: Sequence[Item], parallel: int) -> list[Result]:
+def request_all(function: Callable[[Item], Result], items: Sequence[Item], parallel: int = REQUESTS) -> list[Result]:
     """Call a function that waits for an answer with each item, `parallel` of them at the same time.
 
-    Each of the threads takes the next item when it is done with one, so that a future for each item is not needed. The
-    first error is raised, and items that were not begun then are not run.
+    Threads that only wait may be more than the cores. The function must not call this one, or all threads could wait
+    for ever. Each of the threads takes the next item when it is done with one, so that a task for each item is not
+    needed. The first error is raised, and items that were not begun then are not run.
     """
     results: list[Result] = [None] * len(items)  # type: ignore[list-item]
     waiting = deque(range(len(items)))
@@ -163,25 +136,25 @@ def request_all(function: Callable[[Item], Result], items: Sequence[Item], paral
             waiting.clear()
             raise
 
-    pool = request_pool()
-    running = [pool.submit(run) for _ in range(min(parallel, len(items)))]
-    for future in running:
-        future.exception()  # Wait for all, also if one has failed.
-    for future in running:
-        future.result()
+    pool = _pool(REQUESTS, "request")
+    try:
+        running = [pool.submit(run) for _ in range(min(parallel, len(items)))]
+        for task in running:
+            task.wait()  # for all, also if one has failed
+    finally:
+        waiting.clear()
+    for task in running:
+        task.result()
     return results
 
 
-def start(function: Callable[[], Result], threads: int) -> Future[Result]:
+def start(function: Callable[[], Result], threads: int) -> Task[Result]:
     """Run a function in the pool, or in the thread of the caller if `threads` is 1."""
     if threads > 1:
         return _pool(threads).submit(function)
-    done: Future[Result] = Future()
-    try:
-        done.set_result(function())
-    except BaseException as error:  # As in the pool: whoever asks for the result gets the error.
-        done.set_exception(error)
-    return done
+    task = Task(function)
+    task.run()
+    return task
 
 
 def share_out(weights: Sequence[int], threads: int) -> list[range]:
@@ -223,7 +196,7 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threa
         yield from map(function, items)
         return
     pool = _pool(threads)
-    running: deque[Future[Result]] = deque()
+    running: deque[Task[Result]] = deque()
     try:
         for item in items:
             running.append(pool.submit(function, item))
@@ -232,5 +205,5 @@ def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], threa
         while running:
             yield running.popleft().result()
     finally:
-        for future in [future for future in running if not future.cancel()]:
-            future.exception()  # Wait: the function may still use buffers of the caller.
+        for task in [task for task in running if not task.cancel()]:
+            task.wait(CLOSING_SECONDS)  # The function may still use buffers of the caller.

@@ -28,7 +28,7 @@ from smalti.io.services import (
     storage_arguments,
     store_settings,
 )
-from smalti.threads import request_pool
+from smalti.threads import request_all
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -218,7 +218,7 @@ class Location:
         level = [self.path]
         while level:
             locations = [Location(self.filesystem, path) for path in level]
-            entries = [entry for listed in request_pool().map(Location.entries, locations) for entry in listed]
+            entries = [entry for listed in request_all(Location.entries, locations) for entry in listed]
             found += entries
             directories = [entry.path for entry in entries if entry.is_directory]
             level = list(compress(directories, choose(directories)))

@@ -319,7 +319,7 @@ def open_object(stores: ObjectStores, path: str, name: str, tail_size: int = REM
 
 def _read_file(file: Any, lock: threads.ForkedLock, offset: int, size: int) -> bytes:
     """Read from a Python file object; one thread at a time moves its position."""
-    with lock:
+    with lock.lock:
         file.seek(offset)
         data: bytes = file.read(size)
         while 0 < len(data) < size and (more := file.read(size - len(data))):

@@ -199,7 +199,7 @@ class ObjectStores(FileSystemHandler):
 
     def infos(self, paths: Sequence[str]) -> list[Entry]:
         """Describe paths, with ETags."""
-        return list(threads.request_pool().map(self._info, paths)) if len(paths) > 1 else [*map(self._info, paths)]
+        return threads.request_all(self._info, paths) if len(paths) > 1 else [*map(self._info, paths)]
 
     def _info(self, path: str) -> Entry:
         with contextlib.suppress(FileNotFoundError), self._opened(path) as (store, key):
@@ -269,7 +269,7 @@ class ObjectStores(FileSystemHandler):
                 failed.update(dict.fromkeys(some, error))
 
         parts = [paths[start : start + _DELETED_AT_ONCE] for start in range(0, len(paths), _DELETED_AT_ONCE)]
-        list(threads.request_pool().map(delete, parts))
+        threads.request_all(delete, parts)
         return failed
 
     def move(self, src: str, dest: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -26,7 +25,7 @@ from smalti.logical.patterns import check_columns
 from smalti.memory import allocation_errors, asked_limit
 from smalti.sizes import LOADER_BYTES
 from smalti.table.opening import open_any
-from smalti.threads import OwnThreads
+from smalti.tasks import Task, Workers
 
 #: Windows that are in memory at a time: one is delivered, the next is read and then mixed, which takes a copy.
 _WINDOWS = 3
@@ -145,9 +144,8 @@ class Loader:
             if skip < window.num_rows:
                 wanted.append((window, skip))
             skip = max(0, skip - window.num_rows)
-        pool = OwnThreads(1, "smalti-loader")
-        try:
-            upcoming: Future[Rows] | None = None
+        with Workers(1) as pool:
+            upcoming: Task[Rows] | None = None
             for place, (window, first) in enumerate(wanted):
                 rows = (upcoming or pool.submit(self._mixed, window, epoch, share, held)).result()
                 upcoming = None
@@ -156,8 +154,6 @@ class Loader:
                 yield rows.slice(first)
                 del rows
                 pool.check_process()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _mixed(self, window: Window, epoch: int, share: tuple[int, int], held: Allowance) -> Rows:
         """Read the rows of a window, in their order of the epoch."""

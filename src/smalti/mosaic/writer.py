@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -48,6 +47,7 @@ from smalti.spec import (
     MAX_UINT32,
     Compression,
 )
+from smalti.tasks import Task
 
 #: Bounds of a column that take more bytes together are left out unless they are asked for.
 MAX_AUTO_BOUNDS = 128
@@ -118,7 +118,7 @@ class StoredWriter:
         #: The sizes of the slots of every bucket, see `smalti.format.slot_sizes`; None if they are too many.
         self._slot_sizes: list[list[int]] | None = []
         self._num_slots = 0
-        self._schema_section: Future[bytes] | None = None
+        self._schema_section: Task[bytes] | None = None
         #: Whether the footer was written, so that nothing can be written any more.
         self.is_ended = False
         self.num_rows = 0

@@ -54,7 +54,7 @@ def uninstall() -> None:
 def engine() -> Iterator[None]:
     """pypaimon uses smalti as long as this is open, in all threads."""
     global _uses
-    with _lock:
+    with _lock.lock:
         _uses += 1
         if sys.modules.get(_NAME) is not mosaic:
             with suppress(ImportError, OSError):  # It may be there without the library that it loads.
@@ -65,7 +65,7 @@ def engine() -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:
+        with _lock.lock:
             _uses -= 1
             if _uses == 0 and sys.modules.get(_NAME) is mosaic:
                 _put_back()

@@ -184,7 +184,7 @@ def _serialised(expression: pc.Expression, *, is_shallow: bool = False) -> pa.Re
 
 def _run_in_large_stack(function: Callable[[], None]) -> None:
     thread = threading.Thread(target=function)
-    with _stack_size:
+    with _stack_size.lock:
         before = threading.stack_size(_STACK_BYTES)
         try:
             thread.start()

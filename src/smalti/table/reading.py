@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
@@ -25,6 +24,7 @@ from smalti.table.columns import nearest
 from smalti.table.planning import ReadPlan, has_types, leaf_of
 from smalti.table.snapshot import OpenFiles, Snapshot
 from smalti.table.splits import Piece
+from smalti.tasks import Task
 
 if TYPE_CHECKING:
     from smalti.predicate import Filter
@@ -118,17 +118,17 @@ def read_pieces(
 
 def _units(
     pieces: Sequence[Piece],
-    openings: Iterator[Future[MosaicFile]],
+    openings: Iterator[Task[MosaicFile]],
     plan_piece: Callable[[Piece, MosaicFile], FileRead],
     kept: Allowance | None,
     held: Allowance,
     batch_size: int | None,
     budget: Budget,
-) -> Generator[Unit[_Delivery] | Future[MosaicFile], None, None]:
-    """The row groups of all pieces. For a file that is still being opened its future comes first, to be waited for."""
+) -> Generator[Unit[_Delivery] | Task[MosaicFile], None, None]:
+    """The row groups of all pieces. For a file that is still being opened its task comes first, to be waited for."""
     ahead = Allowance(budget.memory_limit) if budget.readahead else None
     for piece, opening in zip(pieces, openings, strict=True):
-        while not opening.done():
+        while not opening.is_done:
             yield opening
         opened = None
         try:

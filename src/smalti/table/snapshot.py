@@ -215,8 +215,8 @@ class Snapshot:
         # If one file fails, the others that are being opened are waited for, before the caller closes `open_files`.
         ahead = 0 if is_quick else self.budget.readahead
         with closing(started((partial(visit, file) for file in files), ahead)) as visits:
-            for future in visits:
-                yield future.result()
+            for task in visits:
+                yield task.result()
 
     def learn(self, files: Iterable[FoundFile], open_files: OpenFiles | None = None) -> None:
         """Find out which columns files have, unless that is known."""
