@@ -74,6 +74,12 @@ def _lists_with_a_null(elements: Any) -> Any:
     return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), elements, mask=pa.array([False, True, False]))
 
 
+def concat_arrays() -> bool:
+    words = [pa.array([number]).cast(pa.float16()) for number in (1.0, 2.0)]
+    both = pa.concat_arrays([pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), word) for word in words])
+    return bool(both.dictionary_decode().cast(pa.float64()).to_pylist() != [1.0, 2.0])
+
+
 def flatten_lists() -> bool:
     halves = pa.array([float("nan"), 1.0]).cast(pa.float16())
     entries = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1], pa.int8()), halves)
@@ -152,6 +158,7 @@ FAULTS: list[Callable[[], bool]] = [
     pandas_scalar,
     flatten_struct,
     map_entries,
+    concat_arrays,
     flatten_lists,
     relabelled,
     if_supported,

@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from smalti.errors import MemoryLimitError
-from smalti.logical.types import contains_type, entry_field, fixed_bytes, with_element, without_extensions
+from smalti.logical.types import (
+    contains_type,
+    entry_field,
+    fixed_bytes,
+    own_buffers,
+    with_element,
+    without_extensions,
+)
 from smalti.memory import most_memory
 
 # --- making arrays and batches --------------------------------------------------------------------------------------
@@ -41,6 +48,17 @@ def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return whole.to_batches()[0] if whole.num_rows else batches[0]
 
 
+def concat_arrays(arrays: Sequence[Any]) -> Any:
+    """Copy arrays of one type into one, or return None.
+
+    Since 22: half floats in dictionaries that differ become other numbers. All versions: no builder for runs of
+    extension types.
+    """
+    if contains_type(arrays[0].type, _has_half_floats):
+        return None
+    return if_supported(pa.concat_arrays, arrays)
+
+
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """A batch without rows. All versions: `pyarrow.Table.to_batches` has none for a table without rows."""
     return pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
@@ -62,13 +80,6 @@ def null_array(rows: int, type_: Any) -> Any:
     children = [null_array(below, type_.field(i).type) for i in range(type_.num_fields)]
     zeros = pa.py_buffer(bytes(8 * (rows + 1)))  # No bit is set, and every list starts and ends at 0.
     return pa.Array.from_buffers(type_, rows, [zeros] * own_buffers(type_), children=children)
-
-
-def own_buffers(type_: Any) -> int:
-    """The number of buffers that a struct, list or map has besides those of its children."""
-    if pt.is_struct(type_) or pt.is_fixed_size_list(type_):
-        return 1
-    return 3 if pt.is_list_view(type_) or pt.is_large_list_view(type_) else 2
 
 
 def fixed_size_lists(type_: Any, rows: int, elements: Any, validity: Any = None) -> Any:

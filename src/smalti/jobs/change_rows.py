@@ -19,7 +19,7 @@ from smalti.jobs.change_data import Chunk, KeyedRows, countable_schema
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.logical.adapt import fit_array, fit_batch
-from smalti.logical.arrays import concat_rows, filter_rows
+from smalti.logical.arrays import concat_rows, filter_rows, take_rows
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, prune_partitions, undecided
 from smalti.predicate.python import AnyFilter
@@ -92,7 +92,7 @@ def delete_rows(condition: Condition, file: TableFile) -> FilePlan:
 
 
 class Assignment(NamedTuple):
-    """A column, as `countable` makes it, and the value or expression that it gets."""
+    """A column, as `countable` makes it, and the expression that it gets, or an array of one value."""
 
     field: pa.Field
     value: Any
@@ -102,7 +102,7 @@ class Assignment(NamedTuple):
     def compute(self, batch: pa.RecordBatch) -> Any:
         """The values for the rows of a batch of `columns`."""
         if self.columns is None:
-            return pa.repeat(self.value, batch.num_rows)
+            return take_rows(self.value, pa.repeat(pa.scalar(0), batch.num_rows))
         return fit_array(evaluate(self.value, batch), self.field)
 
 

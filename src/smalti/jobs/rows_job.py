@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti._compat.arrow import empty_batch, pandas_scalar
+from smalti._compat.arrow import empty_batch, null_array, pandas_scalar
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import change_values
@@ -107,9 +107,10 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         # The type of the result is known without rows, so a misfit is found before anything is written.
         fit_array(evaluate(value, empty_batch(pa.schema([schema.field(each) for each in columns]))), field)
         return Assignment(field, value, columns)
+    is_scalar = isinstance(value, pa.Scalar)
     try:
-        if isinstance(value, pa.Scalar):
-            array: Any = pa.array([value], value.type)
+        if is_scalar:
+            array: Any = pa.repeat(value, 1) if value.is_valid else null_array(1, value.type)
         else:
             array = pa.array([value], _decoded(field.type))
             _refuse_loss(array[0], value)
@@ -123,7 +124,7 @@ def _assignment(schema: pa.Schema, name: str, value: Any) -> Assignment:
         ) from None
     if not field.nullable and fitted.null_count:
         raise SchemaError("the column takes no nulls", column=name)
-    return Assignment(field, fitted[0])
+    return Assignment(field, fitted)
 
 
 def _decoded(type_: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from smalti._compat import arrow as compat
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
 from smalti.logical.fixed_size import bytes_to_decimals, decimals_to_bytes, take_fixed, to_fixed_size
-from smalti.logical.tree import Leaf, Node, StructNode, plan_column
+from smalti.logical.tree import Leaf, Node, StructNode
 from smalti.logical.types import (
     compared_type,
     entry_field,
@@ -27,6 +27,7 @@ from smalti.logical.types import (
     is_legacy_timestamp,
     is_list_like,
     is_string_like,
+    own_buffers,
     storage_type,
     unwrapped,
     with_element,
@@ -461,9 +462,7 @@ def take_rows(array: Any, rows: Any) -> Any:
     if pt.is_dictionary(type_):
         return pa.DictionaryArray.from_arrays(array.indices.take(rows), array.dictionary, ordered=type_.ordered)
     if pt.is_run_end_encoded(type_):
-        numbers = decode_runs(array, row_numbers(0, len(array.values)))
-        runs: Any = pc.call_function("run_end_encode", [numbers.take(rows)], pc.RunEndEncodeOptions(type_.run_end_type))
-        return pa.RunEndEncodedArray.from_arrays(runs.run_ends, take_rows(array.values, runs.values))
+        return _take_runs(array.values, decode_runs(array, row_numbers(0, len(array.values))).take(rows), type_)
     if pt.is_struct(type_):
         is_absent = array.is_null().take(rows).fill_null(True)
         rows = rows.fill_null(0)  # A field that is NOT NULL has a value below a null struct, too.
@@ -481,7 +480,7 @@ def _numbered(array: Any) -> Any:
     """Lists, or maps, in which the number of each element has its place."""
     numbers = row_numbers(0, len(array.items if pt.is_map(array.type) else array.values))
     type_ = pa.list_(pa.int64()) if pt.is_map(array.type) else with_element(array.type, pa.field("item", pa.int64()))
-    buffers = array.buffers()[: compat.own_buffers(type_)]
+    buffers = array.buffers()[: own_buffers(type_)]
     lists = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[numbers])
     offsets, mask, elements = list_elements(lists)
     return pa.ListArray.from_arrays(offsets, elements, mask=mask)
@@ -498,20 +497,59 @@ def take_table(table: pa.Table, rows: pa.Array) -> pa.Table:
     """Take rows of a table of any types, in any order, each column in one piece."""
     if not table.num_columns:
         return pa.Table.from_batches([compat.columnless_batch(len(rows))], table.schema)
-    columns = [take_rows(concat_rows(column.chunks, column.type), rows) for column in table.columns]
-    return pa.Table.from_arrays(columns, schema=table.schema)
+    found: pa.Table | None = compat.if_supported(lambda rows: table.combine_chunks().take(rows), rows)
+    if found is None:
+        columns = [take_rows(concat_rows(column.chunks, column.type), rows) for column in table.columns]
+        found = pa.Table.from_arrays(columns, schema=table.schema)
+    return found
 
 
 def concat_rows(arrays: Sequence[Any], type_: Any) -> Any:
     """One array of the rows of others of any type."""
     if len(arrays) < 2:
         return arrays[0] if arrays else compat.null_array(0, type_)
-    found = compat.if_supported(pa.concat_arrays, arrays)
-    if found is None:  # Arrow cannot build runs of extension types.
-        node = plan_column(type_, True)
-        parts = zip(*(shred(array, node) for array in arrays), strict=True)
-        found = _assemble(node, iter([(pa.concat_arrays(part), None) for part in parts]), _take_any)
-    return found
+    found = compat.concat_arrays(arrays)
+    return _concat_parts(arrays, type_) if found is None else found
+
+
+def _concat_parts(arrays: Sequence[Any], type_: Any) -> Any:
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(concat_rows([array.storage for array in arrays], type_.storage_type))
+    if pt.is_dictionary(type_):  # of half floats
+        indices = _numbered_on(
+            [array.indices.cast(pa.int64()) for array in arrays], [each.dictionary for each in arrays]
+        )
+        entries = pa.concat_arrays([array.dictionary for array in arrays]).view(pa.uint16()).dictionary_encode()
+        indices, entries = entries.indices.take(indices).cast(type_.index_type), entries.dictionary.view(pa.float16())
+        return pa.DictionaryArray.from_arrays(indices, entries, ordered=type_.ordered)
+    if pt.is_run_end_encoded(type_):
+        values = [array.values for array in arrays]
+        rows = [decode_runs(array, row_numbers(0, len(array.values))) for array in arrays]
+        return _take_runs(concat_rows(values, type_.value_type), _numbered_on(rows, values), type_)
+    if pt.is_struct(type_):
+        is_absent = pa.concat_arrays([array.is_null() for array in arrays])
+        children = [concat_rows([array.field(at) for array in arrays], each.type) for at, each in enumerate(type_)]
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_absent)
+    numbers = [_numbered(array) for array in arrays]
+    offsets, mask, _ = list_elements(pa.concat_arrays(numbers))
+    wanted = [each.flatten() for each in numbers]
+    if pt.is_map(type_):
+        keys = [take_rows(array.keys, rows) for array, rows in zip(arrays, wanted, strict=True)]
+        items = [take_rows(array.items, rows) for array, rows in zip(arrays, wanted, strict=True)]
+        return _as_maps(offsets, mask, concat_rows(keys, type_.key_type), concat_rows(items, type_.item_type), type_)
+    elements = [take_rows(array.values, rows) for array, rows in zip(arrays, wanted, strict=True)]
+    return _as_lists(offsets, mask, concat_rows(elements, type_.value_type), type_, _take_any)
+
+
+def _numbered_on(numbers: Sequence[Any], counted: Sequence[Any]) -> Any:
+    """Numbers of values in each of some arrays as numbers of values in all of them together."""
+    starts = accumulate(map(len, counted), initial=0)
+    return pa.concat_arrays([pc.add(each, pa.scalar(start)) for each, start in zip(numbers, starts, strict=False)])
+
+
+def _take_runs(values: Any, rows: Any, type_: Any) -> Any:
+    runs: Any = pc.call_function("run_end_encode", [rows], pc.RunEndEncodeOptions(type_.run_end_type))
+    return pa.RunEndEncodedArray.from_arrays(runs.run_ends, take_rows(values, runs.values))
 
 
 def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:

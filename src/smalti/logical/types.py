@@ -194,6 +194,13 @@ def _wide_enough(type_: Any, number: int) -> Any:
     return next(each for each in candidates if number < 1 << each.bit_width - pt.is_signed_integer(each))
 
 
+def own_buffers(type_: Any) -> int:
+    """The number of buffers that a struct, list or map has besides those of its children."""
+    if pt.is_struct(type_) or pt.is_fixed_size_list(type_):
+        return 1
+    return 3 if pt.is_list_view(type_) or pt.is_large_list_view(type_) else 2
+
+
 def fixed_bytes(type_: Any) -> int:
     """Bytes of a value, also of a null, in Arrow's memory. A value of variable size counts 8, without its content."""
     type_ = unwrapped(type_)
