@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -360,6 +362,38 @@ def test_rows_of_several_chunks_are_put_in_order_without_a_search(monkeypatch: p
     assert found.to_pylist() == ["d", None, "a", "b", "d", "a"]
     (alone,) = rows.gather(pa.array([1, 0], pa.int64()), [pa.field("v", pa.string())])
     assert alone.to_pylist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("count", [4, 16])
+def test_the_keys_of_many_chunks_are_read_and_indexed_once(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each chunk was compared with all later ones, and its index made again for each file of the table."""
+    monkeypatch.setattr(change_data, "CHUNK_BYTES", 1 << 10)
+    reads, made, read, index = [], [], change_data.Chunk.read, change_data.KeyIndex
+
+    def reading(self: change_data.Chunk, columns: Any = None) -> pa.Table:
+        reads.append(self.start)
+        return read(self, columns)
+
+    def making(keys: pa.Table) -> Any:
+        made.append(keys.num_rows)
+        return index(keys)
+
+    monkeypatch.setattr(change_data.Chunk, "read", reading)
+    monkeypatch.setattr(change_data, "KeyIndex", making)
+    parts = [pa.table({"k": [2 * at, 2 * at + 1], "v": ["x" * 1000] * 2}) for at in range(count)]
+    chunks = tuple(change_data.Chunk(2 * at, 2, part) for at, part in enumerate(parts))
+    rows = change_data.KeyedRows(chunks, pa.schema([("k", pa.int64())]))
+    assert rows.check() == 0
+    for _ in range(5):  # Files of the table.
+        assert rows.find(pa.table({"k": [7, 99, 0]})).to_pylist() == [7, None, 0]
+    assert made == [2 * count]
+    assert len(reads) == 2 * count
+    there = pickle.loads(pickle.dumps(rows))
+    assert there.find(pa.table({"k": [5]})).to_pylist() == [5]
+    assert len(reads) == 3 * count
+    again = change_data.Chunk(2 * count, 1, parts[0].slice(1))
+    with pytest.raises(smalti.SchemaError, match="several rows with the same key"):
+        replace(rows, chunks=(*chunks, again)).check()
 
 
 def test_a_missing_table_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

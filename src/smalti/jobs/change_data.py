@@ -167,26 +167,40 @@ class KeyedRows:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the index, which is made again where the rows arrive."""
-        return {"chunks": self.chunks, "keys": self.keys}
+        return {"chunks": self.chunks, "keys": self.keys, "_groups": self._groups}
 
     @property
     def num_rows(self) -> int:
         return sum(chunk.num_rows for chunk in self.chunks)
 
     @cached_property
+    def _groups(self) -> list[tuple[Chunk, ...]]:
+        """The chunks, together as far as their keys take no more memory than a chunk: keys are few of the columns."""
+        groups: list[list[Chunk]] = []
+        size = 0
+        for chunk in self.chunks:
+            keys = size_of(chunk.read(self.keys.names)) if len(self.chunks) > 1 else 0
+            if not groups or size + keys > CHUNK_BYTES:
+                groups.append([])
+                size = 0
+            groups[-1].append(chunk)
+            size += keys
+        return list(map(tuple, groups))
+
+    @cached_property
     def _only(self) -> KeyIndex:
-        return self._index(self.chunks[0])
+        return self._index(self._groups[0])
 
-    def _index(self, chunk: Chunk) -> KeyIndex:
-        return KeyIndex(fit_keys(chunk.read(self.keys.names), self.keys))
+    def _index(self, group: Sequence[Chunk]) -> KeyIndex:
+        return KeyIndex(fit_keys(pa.concat_tables([chunk.read(self.keys.names) for chunk in group]), self.keys))
 
-    def indices(self) -> Iterator[tuple[Chunk, KeyIndex]]:
-        """The index of each chunk. If there is only one chunk, its index is made once."""
-        if len(self.chunks) == 1:
-            yield self.chunks[0], self._only
+    def indices(self) -> Iterator[tuple[int, KeyIndex]]:
+        """Indices of all keys, each with the number of its first row. If one has all keys, it is made once."""
+        if len(self._groups) == 1:
+            yield 0, self._only
         else:
-            for chunk in self.chunks:
-                yield chunk, self._index(chunk)
+            for group in self._groups:
+                yield group[0].start, self._index(group)
 
     def check(self) -> int:
         """Raise if several rows have the same key. Return how many rows have a null key."""
@@ -194,18 +208,19 @@ class KeyedRows:
         for number, (_, index) in enumerate(self.indices()):
             index.refuse_duplicate()
             null_keys += index.null_keys
-            for other in self.chunks[number + 1 :]:
-                keys = fit_keys(other.read(self.keys.names), self.keys)
-                found = index.find(keys)
-                if found.null_count < len(found):
-                    raise duplicate_key_error(keys, pc.index(found.is_valid(), True).as_py())
+            for other in self._groups[number + 1 :]:
+                for chunk in other:
+                    keys = fit_keys(chunk.read(self.keys.names), self.keys)
+                    found = index.find(keys)
+                    if found.null_count < len(found):
+                        raise duplicate_key_error(keys, pc.index(found.is_valid(), True).as_py())
         return null_keys
 
     def find(self, keys: pa.Table) -> Any:
         """The number of the row that has each key, null where there is none."""
         found: Any = pa.nulls(keys.num_rows, pa.int64())
-        for chunk, index in self.indices():
-            found = pc.coalesce(found, pc.add(index.find(keys), pa.scalar(chunk.start, pa.int64())))
+        for start, index in self.indices():
+            found = pc.coalesce(found, pc.add(index.find(keys), pa.scalar(start, pa.int64())))
         return found
 
     def gather(self, rows: Any, fields: Sequence[pa.Field]) -> list[Any]:
