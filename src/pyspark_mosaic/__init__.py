@@ -17,7 +17,7 @@ class DefaultSource(DataSource):
     def name(cls) -> str:
         return "mosaic"
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise MosaicError(
             'format("mosaic") needs a jar, which this session does not have: call smalti.spark.enable(spark), start '
             "the session by smalti.spark.session(), or give Spark the jar that `smalti spark-jar` writes (--jars)"

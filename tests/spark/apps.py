@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -131,15 +131,45 @@ def enable(directory: str) -> None:
     builder = SparkSession.builder.master("local[1]")
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
+    builder = builder.config("spark.sql.warehouse.dir", f"{directory}/warehouse")
     spark = builder.config("spark.driver.memory", "1g").getOrCreate()
     frame = spark.range(3)
-    found: dict[str, object] = {"before": "written"}
-    try:
-        frame.write.format("mosaic").mode("append").save(f"{directory}/t")
-    except Exception as error:
-        found["before"] = "smalti.spark.enable(spark)" in str(error)
+    found: dict[str, object] = {}
+
+    def refused(action: Callable[[], object]) -> str:
+        try:
+            action()
+        except Exception as error:
+            return str(error)
+        return "accepted"
+
+    spark.sql("CREATE TABLE early (a INT, p INT) USING mosaic PARTITIONED BY (p)")
+    before = {
+        "append": lambda: frame.write.format("mosaic").mode("append").save(f"{directory}/t"),
+        "table": lambda: spark.sql("SELECT * FROM early").collect(),
+        "schema": lambda: spark.read.format("mosaic").schema("a INT").load(f"{directory}/t").collect(),
+        "save": lambda: frame.write.format("mosaic").save(f"{directory}/t"),
+    }
+    messages = {name: refused(action) for name, action in before.items()}
+    found["before"] = {name: "smalti.spark.enable(spark)" in message for name, message in messages.items()}
+    # Spark refuses the default mode without asking the data source: docs/troubleshooting.md has this message.
+    found["default mode"] = 'The data source "mosaic" cannot be written in the "ErrorIfExists" mode' in messages["save"]
     smalti.spark.enable(spark)
     smalti.spark.enable(spark)
+    spark.sql(f"INSERT OVERWRITE DIRECTORY '{directory}/d' USING mosaic SELECT 1 AS a")
+    spark.sql("INSERT INTO early VALUES (1, 2)")
+    found["refused"] = [
+        "smalti.jobs.rename_columns(" in refused(lambda: spark.sql("ALTER TABLE early RENAME COLUMN a TO b")),
+        "smalti.jobs.replace_columns(" in refused(lambda: spark.sql("ALTER TABLE early ALTER COLUMN a TYPE STRING")),
+        "smalti.jobs.delete(" in refused(lambda: spark.sql("DELETE FROM early WHERE a = 1")),
+    ]
+    spark.sql("ALTER TABLE early ADD COLUMN b INT")
+    spark.sql("MSCK REPAIR TABLE early")
+    spark.sql("CREATE TABLE alike LIKE early")
+    found["altered"] = [list(spark.table("early").collect()[0]), spark.table("alike").columns]
+    # A session of its own, which nothing was called on.
+    other = spark.newSession()
+    found["refused"] += ["rename_columns" in refused(lambda: other.sql("ALTER TABLE early RENAME COLUMN a TO c"))]
     frame.write.format("mosaic").save(f"{directory}/t")
     read = spark.read.format("mosaic").load(f"{directory}/t")
     found["rows"] = len(read.collect())

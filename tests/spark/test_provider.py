@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import smalti
+from smalti import jobs
 from smalti.errors import MosaicError
 from smalti.spark.setup import jar
 from smalti.spark.setup.java import ensure_java
@@ -90,7 +91,12 @@ def test_a_table_without_partitions_is_one(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("RENAME COLUMN x TO y", "RENAME COLUMN: files keep the name"),
+        (
+            "RENAME COLUMN x TO y",
+            r"RENAME COLUMN: files keep the name.*jobs\.rename_columns\(\".*/t\", \{\"x\": \"y\"\}\)",
+        ),
+        ("ALTER COLUMN x TYPE STRING", r"to column x STRING: files have int32. Run smalti\.jobs\.replace_columns"),
+        ("REPLACE COLUMNS (id BIGINT, x DATE, day INT)", "to column x DATE: files have int32"),
         ("CLUSTER BY (x)", "CLUSTER BY: files are not written in that order"),
         ("ADD COLUMN y INT NOT NULL", "rows that are there already have nulls"),
         ("ADD COLUMN y INT AFTER day", "to columns id, x, day, y: Spark wants the partition columns, day, at the end"),
@@ -114,6 +120,57 @@ def test_alterations_that_files_cannot_follow(spark: Any, tmp_path: Path, statem
         assert spark.table("kept").first() == (1, 2, 3)
     finally:
         spark.sql("DROP TABLE kept")
+
+
+def test_the_catalog_follows_the_files(spark: Any, tmp_path: Path) -> None:
+    """Names and types that the files have, or are read as, are taken up. In between, a warning names the statement."""
+    spark.sql(f"CREATE TABLE followed (a INT, b INT DEFAULT 7) USING mosaic LOCATION '{tmp_path}/t'")
+    logged = spark._jvm.java.io.StringWriter()
+    log4j = spark._jvm.org.apache.logging.log4j
+    logger = log4j.LogManager.getLogger("smalti.spark")
+    appender = log4j.core.appender.WriterAppender.createAppender(None, None, logged, "kept", False, True)
+    appender.start()
+    try:
+        spark.sql("INSERT INTO followed VALUES (1, 2)")
+        spark.sql("ALTER TABLE followed ALTER COLUMN b TYPE BIGINT")
+        spark.sql("ALTER TABLE followed ADD COLUMN more STRING")  # also beside a DEFAULT
+        assert spark.table("followed").first() == (1, 2, None)
+        jobs.rename_columns(tmp_path / "t", {"a": "c"})
+        log4j.core.config.Configurator.setLevel("smalti.spark", log4j.Level.WARN)
+        logger.addAppender(appender)
+        assert spark.table("followed").first() == (None, 2, None)
+        assert "files without a, more, read as null, and with c, which the catalog does not know" in logged.toString()
+        assert logged.toString().count("RENAME COLUMN") == 1
+        spark.sql("ALTER TABLE followed RENAME COLUMN a TO c")
+        assert spark.table("followed").select("c", "b").first() == (1, 2)
+    finally:
+        logger.removeAppender(appender)
+        log4j.core.config.Configurator.setLevel("smalti.spark", log4j.Level.OFF)
+        spark.sql("DROP TABLE followed")
+
+
+@pytest.mark.parametrize(
+    ("statement", "call"),
+    [
+        ("DELETE FROM {t} WHERE id = 1", r'DELETE .. WHERE, .*jobs\.delete\("{path}", where\)'),
+        ("UPDATE {t} SET id = 1", r'UPDATE, .*jobs\.update\("{path}", '),
+        (
+            "MERGE INTO {t} USING (SELECT 1L AS id) s ON s.id = {t}.id WHEN MATCHED THEN DELETE",
+            r'MERGE INTO, .*jobs\.merge\("{path}", ',
+        ),
+    ],
+)
+def test_changes_of_rows_name_their_job(spark: Any, tmp_path: Path, statement: str, call: str) -> None:
+    spark.sql(f"CREATE TABLE unchanged (id BIGINT) USING mosaic LOCATION '{tmp_path}'")
+    try:
+        spark.sql("INSERT INTO unchanged VALUES (1)")
+        with pytest.raises(Exception, match=call.replace("{path}", str(tmp_path))):
+            spark.sql(statement.format(t="unchanged"))
+        assert spark.table("unchanged").collect() == [(1,)]
+        spark.sql("DELETE FROM unchanged")
+        assert spark.table("unchanged").collect() == []
+    finally:
+        spark.sql("DROP TABLE unchanged")
 
 
 class TestReplaceWhere:

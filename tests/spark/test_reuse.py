@@ -232,3 +232,69 @@ def test_a_frame_answers_from_one_table(spark: Any, tmp_path: Path) -> None:
     for query in queries:
         with pytest.raises(Exception, match=r"ReplacedError|RemovedError"):
             query(frame)
+
+
+class TestCaches:
+    """What is cached is never older than what Spark has written. Each count is a query that is planned anew."""
+
+    def test_of_a_path(self, spark: Any, tmp_path: Path) -> None:
+        path = str(tmp_path / "t")
+        writer = lambda first, last: spark.range(first, last).write.format("mosaic")  # noqa: E731
+        load = lambda: spark.read.format("mosaic").load(path)  # noqa: E731
+        writer(0, 3).save(path)
+        frame = load().cache()
+        load().createOrReplaceTempView("cached_view")  # answered by the same cache
+        spark.sql(f"CREATE TEMPORARY VIEW cached_using USING mosaic OPTIONS (path '{path}')")
+        spark.sql("CACHE TABLE cached_using")
+        among = spark.range(99).where(f"id IN (SELECT id FROM mosaic.`{path}`)").cache()
+        spark.sql(f"CREATE TABLE cached_at (id BIGINT) USING mosaic LOCATION '{path}'")
+        try:
+            spark.sql("CACHE TABLE cached_at")
+
+            def counts() -> dict[int, list[str]]:
+                views = {name: spark.table(name) for name in ("cached_view", "cached_using", "cached_at")}
+                found: dict[int, list[str]] = {}
+                for name, each in {"frame": frame, "load": load(), "among": among, **views}.items():
+                    found.setdefault(each.count(), []).append(name)
+                return found
+
+            assert list(counts()) == [3]
+            writer(3, 5).mode("append").save(path)
+            assert list(counts()) == [5], counts()
+            writer(0, 2).mode("overwrite").save(path + "/../t/")
+            assert list(counts()) == [2], counts()
+            spark.sql(f"INSERT OVERWRITE DIRECTORY '{path}' USING mosaic SELECT id FROM range(4)")
+            assert list(counts()) == [4], counts()
+            spark.sql("INSERT INTO cached_at VALUES (90), (91)")
+            assert list(counts()) == [6], counts()
+            assert frame.storageLevel.useMemory
+            assert "InMemoryTableScan" in str(load()._jdf.queryExecution().executedPlan().toString())
+            writer(0, 9).mode("overwrite").save(str(tmp_path / "other"))
+            os.rename(tmp_path / "t", tmp_path / "gone")  # noqa: PTH104
+            os.rename(tmp_path / "other", tmp_path / "t")  # noqa: PTH104
+            assert load().count() == 9, "a path that is loaded after Spark's back has changed is read"
+            assert frame.count() == 6, "and what was loaded before is as it was"
+            spark.range(1).selectExpr("string(id) AS id").write.format("mosaic").mode("overwrite").save(path)
+            assert load().collect() == [("0",)], "caches of another type are dropped, and the write has succeeded"
+        finally:
+            spark.sql("DROP TABLE cached_at")
+            spark.catalog.clearCache()
+
+    def test_of_queries_of_a_table(self, spark: Any) -> None:
+        spark.sql("CREATE TABLE sources (id BIGINT, p INT) USING mosaic PARTITIONED BY (p)")
+        try:
+            spark.sql("INSERT INTO sources VALUES (1, 1), (2, 2)")
+            spark.sql("CACHE TABLE derived AS SELECT count(*) AS n, max(id) AS most FROM sources")
+            for statement, expected in {
+                "INSERT INTO sources VALUES (3, 3)": (3, 3),
+                "INSERT OVERWRITE sources PARTITION (p = 1) SELECT 7": (3, 7),
+                "INSERT OVERWRITE sources VALUES (5, 5), (6, 6)": (2, 6),
+                "ALTER TABLE sources DROP PARTITION (p = 6)": (1, 5),
+                "TRUNCATE TABLE sources": (0, None),
+            }.items():
+                spark.sql(statement)
+                found = spark.sql("SELECT * FROM derived").first()
+                assert found == spark.sql("SELECT count(*), max(id) FROM sources").first() == expected, statement
+        finally:
+            spark.sql("DROP TABLE sources")
+            spark.catalog.clearCache()

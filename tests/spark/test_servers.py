@@ -115,7 +115,10 @@ def test_a_running_session_gets_it(tmp_path: Path) -> None:
     output = (tmp_path / "log").read_text()
     (line,) = [line for line in output.splitlines() if line.startswith("found ")] or [output]
     assert json.loads(line.removeprefix("found ")) == {
-        "before": True,
+        "before": {"append": True, "table": True, "schema": True, "save": False},
+        "default mode": True,
+        "refused": [True] * 4,
+        "altered": [[1, None, 2], ["a", "b", "p"]],
         "rows": 3,
         "planned": True,
         "limit": [2, 3, 1],

@@ -139,6 +139,26 @@ def test_a_query_is_known_without_a_checkpoint_of_its_own(spark: Any, tmp_path: 
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
 
 
+def test_updates_are_refused(spark: Any, tmp_path: Path) -> None:
+    """By a path, as with Parquet: each batch would be appended, so that a key had a row for each update."""
+    file(tmp_path / "in/a.mosaic", [1, 2, 1])
+    counts = spark.readStream.format("mosaic").schema("x bigint").load(str(tmp_path / "in")).groupBy("x").count()
+    errors = []
+    for format_ in ("parquet", "mosaic"):
+        writer = counts.writeStream.format(format_).outputMode("update")
+        with pytest.raises(Exception, match=r"(?i)update") as refused:
+            writer.option("checkpointLocation", str(tmp_path / format_)).start(str(tmp_path / "out"))
+        errors.append((type(refused.value), refused.value.getCondition()))
+    assert errors[0] == errors[1]
+    spark.sql("CREATE TABLE updated (x BIGINT, count BIGINT) USING mosaic")
+    try:
+        writer = counts.writeStream.outputMode("update").option("checkpointLocation", str(tmp_path / "table"))
+        with pytest.raises(Exception, match="does not support Update mode"):
+            writer.toTable("updated").awaitTermination(600)
+    finally:
+        spark.sql("DROP TABLE updated")
+
+
 def test_filters_on_partitions(spark: Any, tmp_path: Path) -> None:
     """In queries of tables the directories decide them. A stream has its own list of files, so Spark applies them."""
     for part in (0, 1):

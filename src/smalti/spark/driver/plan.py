@@ -67,6 +67,8 @@ class Table:
         self._locations = locations
         self._may_be_empty = may_be_empty
         self._may_be_missing = may_be_missing
+        #: Columns of a table in a catalog that a file lacks, and all that it has: a renamed one may be among them.
+        self.lacking: tuple[list[str], list[str]] | None = None
         self._list()
 
     def _list(self) -> None:
@@ -308,6 +310,10 @@ class Table:
                 sensitive = self.options.case_sensitive
                 fitting = None if wanted is None else stored_columns(opened, file, wanted, case_sensitive=sensitive)
                 self._note_facts(opened, file)
+                if fitting is not None and wanted is not None and self.options.of_catalog:
+                    known = {*fitting.wanted, *file.partition}
+                    lacking = [name for name in wanted.names if name not in known]
+                    self.lacking = (lacking, opened.column_names) if lacking else None
                 return opened.schema if fitting is None else fitting.schema
         except (*UNREADABLE, FileNotFoundError) as error:
             skip_unreadable(file, error, self.options)

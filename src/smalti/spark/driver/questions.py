@@ -29,7 +29,7 @@ from smalti.spark.filters import parse_filters
 from smalti.spark.hidden import stored_part
 from smalti.spark.options import parse_read_options, parse_write_options
 from smalti.spark.task.read import TaskScan
-from smalti.spark.types import arrow_schema, spark_schema
+from smalti.spark.types import arrow_schema, fits, spark_schema
 
 if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
@@ -92,6 +92,8 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order], table.source)
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
+    if isinstance(table, Table) and table.lacking:
+        facts["lacking"], facts["stored"] = table.lacking
     if question["statistics"]:
         facts["columns"] = table.statistics(stored_part(schema), pieces)
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
@@ -113,6 +115,21 @@ def decide(question: Question, parts: Sequence[bytes]) -> Answer:
 def partitions(question: Question, parts: Sequence[bytes]) -> Answer:
     """The partitions that have rows, as lists of values."""
     return {"values": _table(question, parts).partition_values(_parse_arrow_schema(question["schema"]))}, ()
+
+
+def unfit(question: Question, _: Sequence[bytes]) -> Answer:
+    """Stored types of the columns that ALTER TABLE would lose: renamed ones, and those that do not fit a new type."""
+    options = parse_read_options(question["options"], question["session"])
+    table = find_table(options, may_be_empty=True, may_be_missing=True)
+    retyped = _parse_arrow_schema(question["schema"])
+    fold = str if options.case_sensitive else str.lower
+    stored = {fold(field.name): field.type for field in (table.schema() if table.files else ())}
+    found = {name: stored[fold(name)] for name in question["renamed"] if fold(name) in stored}
+    for field in retyped:
+        type_ = stored.get(fold(field.name), field.type)
+        if type_ != field.type and not fits(type_, field.type):
+            found[field.name] = type_
+    return {"unfit": {name: str(type_) for name, type_ in found.items()}}, ()
 
 
 # --- streams: offsets are texts to Java, as Spark keeps them --------------------------------------------------------
@@ -186,6 +203,7 @@ _QUESTIONS: dict[str, Callable[[Question, Sequence[bytes]], Answer]] = {
     "aggregate": aggregate,
     "decide": decide,
     "partitions": partitions,
+    "unfit": unfit,
     "offsets": offsets,
     "batch": batch,
     "begin": begin,

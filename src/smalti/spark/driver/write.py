@@ -85,10 +85,10 @@ class DirectoryWrite:
         self._replaced = partition
         self._keep = options.keep
         self._success_file = options.success_file
-        #: The number of the table's last record when the write has begun, if rows are appended to a table.
+        #: The number of the table's last record when the write has begun, if other rows of the table stay.
         self._since: int | None = None
-        # A Paimon table is refused before a task starts; a table that is appended to has to be listed for that anyway.
-        if self._mode in ("overwrite", "create"):
+        # A Paimon table is refused before a task starts; a table whose rows stay has to be listed for that anyway.
+        if self._mode == "create" or (self._mode == "overwrite" and not partition):
             refuse_writing(self.plan.root)
         else:
             self._since = check_fits(self.plan, "the DataFrame")

@@ -2,7 +2,9 @@ package smalti.spark.jvm;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.ResolvedFieldPosition;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.plans.logical.AddColumns;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.RepairTable;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryCommand;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util$;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Product;
@@ -40,36 +43,59 @@ final class AlterTable {
       return isPartitioned ? new RefreshTable((LogicalPlan) ((UnaryCommand) node).child()) : node;
     }
     AlterTableCommand command = (AlterTableCommand) node;
+    MosaicTable table = (MosaicTable) table(node);
+    Map<String, TableChange.RenameColumn> renamed = new LinkedHashMap<String, TableChange.RenameColumn>();
+    boolean columns = false;
     for (Object change : CollectionConverters.asJava(command.changes())) {
+      columns = columns || change instanceof TableChange.ColumnChange;
       if (change instanceof TableChange.RenameColumn)
-        MosaicSource.refuse("RENAME COLUMN: files keep the name that a column had when they were written");
-      if (change instanceof TableChange.ClusterBy) MosaicSource.refuse("CLUSTER BY: files are not written in that order");
+        renamed.put(((TableChange.RenameColumn) change).fieldNames()[0], (TableChange.RenameColumn) change);
+      if (change instanceof TableChange.ClusterBy) table.refuse("CLUSTER BY: files are not written in that order");
       if (node instanceof AddColumns && change instanceof TableChange.AddColumn && !((TableChange.AddColumn) change).isNullable())
-        MosaicSource.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
+        table.refuse("ADD COLUMN .. NOT NULL: rows that are there already have nulls");
     }
-    return isPartitioned ? partitionsLast(command, (MosaicTable) table(node)) : node;
+    if (!columns) return node;
+    AlterTableCommand changed = isPartitioned && command instanceof AddColumns ? beforePartitions((AddColumns) command, table) : command;
+    StructType schema = CatalogV2Util$.MODULE$.applySchemaChanges(table.schema(), changed.changes(),
+        Option.apply(MosaicSource.FORMAT), "ALTER TABLE");
+    if (isPartitioned) checkPartitionsLast(schema, table);
+    checkFollowed(schema, renamed, table);
+    return changed;
   }
 
   private static Object table(Object node) {
     return ((ResolvedTable) ((UnaryCommand) node).child()).table();
   }
 
-  /** The command, with new columns before the partition columns. */
-  private static Object partitionsLast(AlterTableCommand command, MosaicTable table) {
-    AlterTableCommand changed = command instanceof AddColumns ? beforePartitions((AddColumns) command, table) : command;
+  private static void checkPartitionsLast(StructType schema, MosaicTable table) {
     List<String> partitions = Arrays.asList(table.partitionNames());
-    boolean columns = false;
-    for (Object change : CollectionConverters.asJava(changed.changes()))
-      columns = columns || change instanceof TableChange.ColumnChange;
-    if (!columns) return changed;
-    StructType schema = CatalogV2Util$.MODULE$.applySchemaChanges(table.schema(), changed.changes(),
-        Option.apply(MosaicSource.FORMAT), "ALTER TABLE");
     List<String> names = Arrays.asList(schema.fieldNames());
     int data = names.size() - partitions.size();
     if (data < 1 || !names.subList(data, names.size()).equals(partitions))
-      MosaicSource.refuse("ALTER TABLE to columns " + String.join(", ", names) + ": Spark wants the partition columns, "
+      table.refuse("ALTER TABLE to columns " + String.join(", ", names) + ": Spark wants the partition columns, "
           + String.join(", ", partitions) + ", at the end, after at least one other");
-    return changed;
+  }
+
+  /** The catalog may only follow the files: these must not have a renamed column, and fit types that are new. */
+  private static void checkFollowed(StructType schema, Map<String, TableChange.RenameColumn> renamed, MosaicTable table) {
+    StructType retyped = new StructType();
+    for (StructField field : schema.fields()) {
+      Option old = table.schema().getFieldIndex(field.name());
+      if (old.isEmpty() || !table.schema().fields()[((Integer) old.get()).intValue()].dataType().equals(field.dataType()))
+        retyped = retyped.add(field);
+    }
+    if (renamed.isEmpty() && retyped.isEmpty()) return;
+    Map<String, Object> unfit = table.unfit(renamed.keySet(), retyped);
+    for (Map.Entry<String, Object> column : unfit.entrySet()) {
+      String name = (String) column.getKey();
+      TableChange.RenameColumn renaming = (TableChange.RenameColumn) renamed.get(name);
+      boolean hasJob = renaming != null && renaming.fieldNames().length == 1;
+      String job = hasJob ? table.job("rename_columns", "{" + Options.json(name) + ": " + Options.json(renaming.newName()) + "}")
+          : table.job("replace_columns", "rows");
+      String reason = renaming != null ? "RENAME COLUMN: files keep the name that a column had when they were written"
+          : "ALTER TABLE to column " + name + " " + schema.apply(name).dataType().sql() + ": files have " + column.getValue();
+      table.refuse(reason + ". Run " + job + ", then repeat the statement");
+    }
   }
 
   private static AddColumns beforePartitions(AddColumns command, MosaicTable table) {

@@ -221,6 +221,7 @@ public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRe
     SQLConf conf = SQLConf.get();
     latest = ask("plan", Planner.details("schema", required.json(), "filters", Filters.write(all), "order", order,
         "limit", limit < 0 ? null : (Object) limit, "statistics", conf.cboEnabled() || conf.planStatsEnabled()));
+    Renamed.warn(snapshot.name(), full, latest);
     return latest;
   }
 

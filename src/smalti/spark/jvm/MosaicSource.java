@@ -73,15 +73,16 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
     for (Transform transform : partitioning)
       if (!"identity".equals(transform.name()))
-        refuse(transform.describe() + ": Mosaic tables have partitions by columns, and no buckets or clusters");
+        refuse(FORMAT, transform.describe() + ": Mosaic tables have partitions by columns, and no buckets or clusters");
+    Statements.install(SparkSession.active());
     Snapshot snapshot = listed;
     listed = null;
     return new MosaicTable(schema, partitioning, (Map<String, String>) properties, snapshot);
   }
 
-  static void refuse(String operation) {
+  static void refuse(String table, String operation) {
     Map<String, String> details = new LinkedHashMap<String, String>();
-    details.put("tableName", FORMAT);
+    details.put("tableName", table);
     details.put("operation", operation);
     Platform.throwException(new AnalysisException("UNSUPPORTED_FEATURE.TABLE_OPERATION",
         Options.toScala(details)));
@@ -153,6 +154,8 @@ public class MosaicSource implements TableProvider, DataSourceRegister, Creatabl
   public Sink createSink(SQLContext context, scala.collection.immutable.Map parameters, Seq partitionColumns, OutputMode mode) {
     Map<String, String> options = Options.toJava(parameters);
     if (partitionColumns.nonEmpty()) options.put("partitionBy", names(partitionColumns));
+    if (mode.equals(OutputMode.Update()))
+      Platform.throwException(QueryCompilationErrors.dataSourceOutputModeUnsupportedError(FORMAT, mode));
     return new ToPath(options, mode);
   }
 

@@ -35,7 +35,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table: a path that was loaded or is written to, or a table of a catalog, whose partitions can be shown and dropped.
  *
  * Two tables are equal if they have the same columns and options, the path among them. So a path that is loaded again
- * hits Spark's cache, as with Parquet.
+ * hits Spark's cache, as with Parquet, unless it has other files by now: what was loaded last is never older than that.
  */
 public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadataColumns, TruncatableTable,
     SupportsPartitionManagement {
@@ -44,7 +44,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   private final Map<String, String> properties;
   private final CaseInsensitiveStringMap options;
   private final boolean ofCatalog;
-  final Snapshot snapshot;
+  private volatile Snapshot snapshot;
   private String comment;
 
   /** `listed` are the files, if they were listed to know the schema. */
@@ -55,6 +55,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     this.options = Options.forPython(given);
     this.ofCatalog = Options.isTable(given);
     this.snapshot = listed == null ? new Snapshot(options, true) : listed;
+    if (!ofCatalog && !options.containsKey(Options.BEGUN)) Caches.add(this);
   }
 
   public String name() {
@@ -144,10 +145,41 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     return true;
   }
 
+  /** Whether this table is at, above or below a path. */
+  boolean mayHave(String path) {
+    return Options.overlap(options, path);
+  }
+
+  /** Whether the files were listed. Before that, the table has nothing to forget. */
+  boolean isListed() {
+    return snapshot.isListed();
+  }
+
+  /** List the files again when they are next asked for. */
+  void forget() {
+    snapshot = new Snapshot(options, true);
+  }
+
+  /** How a job of smalti is called for this table. */
+  String job(String name, String arguments) {
+    return "smalti.jobs." + name + "(" + Options.json(Options.shown((String) options.get("path"))) + ", " + arguments + ")";
+  }
+
+  void refuse(String operation) {
+    MosaicSource.refuse(name(), operation);
+  }
+
+  /** Those of some columns that files have, although they were renamed, or do not fit new types; with their types. */
+  Map<String, Object> unfit(Set<String> renamed, StructType retyped) {
+    return (Map<String, Object>) Planner.ask("unfit", Planner.details("options", options.asCaseSensitiveMap(), "session",
+        Options.session(), "renamed", renamed, "schema", retyped.json())).get("unfit");
+  }
+
   /** Remove all rows, or those of the partitions with some values. */
   private void removeRows(Map<String, String> partition) {
     Planner.ask("truncate",
         Planner.details("partition", partition, "options", forWriting(options), "schema", schema.json()));
+    Caches.refresh((String) options.get("path"));
   }
 
   // --- partitions, which are what the directories of a table are --------------------------------------------------
@@ -215,7 +247,8 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   public boolean equals(Object other) {
     if (!(other instanceof MosaicTable)) return false;
     MosaicTable table = (MosaicTable) other;
-    return schema.equals(table.schema) && options.equals(table.options);
+    return this == other || schema.equals(table.schema) && options.equals(table.options)
+        && (ofCatalog || snapshot.sameFiles(table.snapshot));
   }
 
   public int hashCode() {

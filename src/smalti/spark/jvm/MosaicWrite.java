@@ -33,6 +33,7 @@ import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * One write: appended, in place of everything, of the partitions that get rows, or of the partitions that are named, as
@@ -157,11 +158,16 @@ final class MosaicWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite
   }
 
   public void commit(WriterCommitMessage[] messages) {
-    Planner.ask("commit", Planner.details("batch", batch), parts(messages));
+    commit(batch, messages);
   }
 
   public void commit(long number, WriterCommitMessage[] messages) {
+    commit(Long.valueOf(number), messages);
+  }
+
+  private void commit(Long number, WriterCommitMessage[] messages) {
     Planner.ask("commit", Planner.details("batch", number), parts(messages));
+    Caches.refresh(new CaseInsensitiveStringMap(options).get("path"));
   }
 
   public void abort(WriterCommitMessage[] messages) {

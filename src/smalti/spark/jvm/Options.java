@@ -1,6 +1,11 @@
 package smalti.spark.jvm;
 
+import java.io.File;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -61,6 +66,35 @@ final class Options {
     return given.startsWith("file:") ? new Path(given).toUri().getPath() : given;
   }
 
+  /** Whether one of the paths that options name is, contains or is within a path. */
+  static boolean overlap(CaseInsensitiveStringMap given, String path) {
+    List<String> roots = new ArrayList<String>();
+    if (given.containsKey("path")) roots.add(given.get("path"));
+    String others = given.containsKey("paths") ? given.get("paths").trim() : "";
+    if (others.startsWith("[")) roots.addAll((List<String>) parse(others));
+    else roots.addAll(Arrays.asList(others.split(",")));
+    String place = place(path);
+    for (String root : roots) {
+      // What comes before the first glob, as a directory.
+      String known = root.trim().replaceFirst("(^|/)[^/]*[*?{\\[].*", "");
+      if (!root.trim().isEmpty() && (place.startsWith(place(known)) || place(known).startsWith(place))) return true;
+    }
+    return false;
+  }
+
+  /** A path in one spelling, which ends with a slash; without the scheme of a store, which may have several. */
+  private static String place(String path) {
+    String plain = path(path);
+    int scheme = plain.indexOf("://");
+    String place = scheme >= 0 ? plain.substring(scheme + 3) : new File(plain).getAbsolutePath();
+    try {
+      if (scheme < 0) place = new File(plain).getCanonicalPath(); // without links
+    } catch (IOException error) {
+      // as it is written, then
+    }
+    return place.endsWith("/") ? place : place + "/";
+  }
+
   /** Some options, with others in the place of those that have the same names. */
   static CaseInsensitiveStringMap merge(Map<String, String> first, CaseInsensitiveStringMap others) {
     Map<String, String> all = new LinkedHashMap<String, String>();
@@ -95,6 +129,14 @@ final class Options {
   /** A copy that may be changed. */
   static Map<String, String> toJava(scala.collection.immutable.Map given) {
     return new LinkedHashMap<String, String>((Map<String, String>) CollectionConverters.asJava(given));
+  }
+
+  static Object parse(String json) {
+    try {
+      return Planner.JSON.readValue(json, Object.class);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   static String json(Object value) {

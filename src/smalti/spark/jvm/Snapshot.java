@@ -75,8 +75,15 @@ final class Snapshot {
   public boolean equals(Object other) {
     if (this == other || !(other instanceof Snapshot)) return this == other;
     Snapshot snapshot = (Snapshot) other;
-    return given.equals(snapshot.given) && facts().text("digest").equals(snapshot.facts().text("digest"))
-        && session.equals(snapshot.session);
+    return given.equals(snapshot.given) && sameFiles(snapshot) && session.equals(snapshot.session);
+  }
+
+  synchronized boolean isListed() {
+    return facts != null;
+  }
+
+  boolean sameFiles(Snapshot other) {
+    return this == other || facts().text("digest").equals(other.facts().text("digest"));
   }
 
   public int hashCode() {

@@ -35,8 +35,11 @@ def enable(spark: SparkSession) -> None:
     """
     if getattr(spark, "_jsparkSession", None) is None:
         _enable_connect(spark)
-    elif not _has_provider(spark):
-        _enable_classic(spark)
+    else:
+        if not _has_provider(spark):
+            _enable_classic(spark)
+        assert spark._jvm is not None
+        spark._jvm.smalti.spark.jvm.Statements.install(spark._jsparkSession)
 
 
 def _enable_connect(spark: SparkSession) -> None:
