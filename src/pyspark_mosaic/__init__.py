@@ -23,4 +23,4 @@ class DefaultSource(DataSource):
             "the session by smalti.spark.session(), or give Spark the jar that `smalti spark-jar` writes (--jars)"
         )
 
-    schema = reader = writer = streamReader = streamWriter = _refuse  # type: ignore[assignment]
+    schema = reader = writer = streamReader = streamWriter = _refuse

@@ -1429,6 +1429,7 @@ DIFFERENCES: dict[str, str] = {
     "catalog_repair_not_needed": "all rows are there: the directories are the list of partitions",
     "table_bucketed": "refused: the rows would not be in buckets; `partitionBy` is honoured",
     "table_clustered": "refused, too; with Parquet the columns are noted down, and rows are where they were",
+    "table_refused": "refused, too: the message names the job that does it, so all three are an `AnalysisException`",
     "catalog_analyze": "Spark refuses the statement for tables of this kind; the planner takes sizes from the files",
 }
 

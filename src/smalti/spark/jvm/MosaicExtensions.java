@@ -30,6 +30,11 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
         return new ResolvePaths((SparkSession) session);
       }
     });
+    given.injectPostHocResolutionRule(new AbstractFunction1() {
+      public Object apply(Object session) {
+        return new ShowComments((SparkSession) session);
+      }
+    });
     given.injectColumnar(new AbstractFunction1() {
       public Object apply(Object session) {
         return new ColumnarInput();
@@ -62,6 +67,22 @@ public class MosaicExtensions extends AbstractFunction1 implements SparkSessionE
       Dataset table = (Dataset) session.read().format(MosaicSource.FORMAT)
           .options(relation.options().asCaseSensitiveMap()).load(path);
       return table.queryExecution().analyzed();
+    }
+  }
+
+  /** Comments of tables, for spark.catalog, which only resolves names. Statements has them for all else. */
+  static final class ShowComments extends PartRule {
+    ShowComments(SparkSession session) {
+      super(session);
+    }
+
+    public TreeNode apply(TreeNode plan) {
+      return plan.transformDown(changes);
+    }
+
+    Object change(Object node) {
+      Statements.showComment(session, node);
+      return node;
     }
   }
 }

@@ -64,8 +64,7 @@ public final class Statements extends PartRule {
     if (node instanceof InsertIntoDataSourceDirCommand) return writeDirectory((InsertIntoDataSourceDirCommand) node);
     if (node instanceof CreateTableLikeCommand) return createLike((CreateTableLikeCommand) node);
     if (LIKE.equals(node.getClass().getName())) return createLike((Product) node);
-    if (node instanceof ResolvedTable && comment((ResolvedTable) node) != null)
-      ((MosaicTable) ((ResolvedTable) node).table()).setComment(comment((ResolvedTable) node));
+    showComment(session, node);
     refuseRows(node);
     return AlterTable.change(node instanceof SetTableProperties ? keepComment((SetTableProperties) node) : node);
   }
@@ -120,15 +119,21 @@ public final class Statements extends PartRule {
   /** Spark's session catalog keeps the comment of a table to itself, and loses it when properties are set. */
   private Object keepComment(SetTableProperties command) {
     boolean isResolved = command.table() instanceof ResolvedTable && !command.properties().contains(TableCatalog.PROP_COMMENT);
-    String comment = isResolved ? comment((ResolvedTable) command.table()) : null;
+    String comment = isResolved ? comment(session, (ResolvedTable) command.table()) : null;
     if (comment == null) return command;
     Map<String, String> properties = Options.toJava(command.properties());
     properties.put(TableCatalog.PROP_COMMENT, comment);
     return new SetTableProperties(command.table(), Options.toScala(properties));
   }
 
+  /** Tell a table of ours the comment that the session catalog has of it. */
+  static void showComment(SparkSession session, Object node) {
+    String comment = node instanceof ResolvedTable ? comment(session, (ResolvedTable) node) : null;
+    if (comment != null) ((MosaicTable) ((ResolvedTable) node).table()).setComment(comment);
+  }
+
   /** The comment that the session catalog has of a table of ours; null if there is none. */
-  private String comment(ResolvedTable table) {
+  private static String comment(SparkSession session, ResolvedTable table) {
     boolean isOurs = table.table() instanceof MosaicTable
         && table.catalog().name().equals(CatalogManager$.MODULE$.SESSION_CATALOG_NAME());
     if (!isOurs) return null;
