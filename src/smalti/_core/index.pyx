@@ -16,6 +16,8 @@ from smalti._core.values cimport key_less, load_values
 cdef enum:
     MIN_GROUP_SIZE = 3      # rows, number of entries, number of statistics
     MIN_ENTRY_SIZE = 11     # bucket, u64 offset, two sizes
+    MIN_RECORD_SIZE = 2     # column, number of nulls
+    MARKED = 16             # of so many records, the first has a mark
 
 cdef struct Entry:
     int64_t offset
@@ -26,9 +28,10 @@ cdef struct Entry:
 cdef struct Group:
     int64_t rows
     int64_t first_entry
-    int64_t n_entries
-    int64_t statistics_at
-    int64_t n_statistics
+    int64_t first_mark
+    uint32_t n_entries
+    uint32_t n_statistics
+    bint is_sorted          # whether each record is of a later column than the one before
 
 # Statistics of one column; the bounds are NULL where every value is null.
 cdef struct Record:
@@ -74,6 +77,7 @@ cdef class RowGroupIndex:
     cdef int64_t size
     cdef Group* groups
     cdef Entry* entries
+    cdef int64_t* marks     # where records of statistics begin
     cdef readonly int64_t num_row_groups
     cdef readonly int64_t num_rows
 
@@ -82,7 +86,7 @@ cdef class RowGroupIndex:
         bint compressed, Allowance allowance=None
     ):
         cdef Cursor c
-        cdef int64_t total = 0, groups_size, entries_size
+        cdef int64_t total = 0, groups_size, entries_size, most_marks, marks_size
         self._bytes = data
         self._schema = schema
         self.data = data
@@ -92,10 +96,14 @@ cdef class RowGroupIndex:
             corrupt(b"more row groups than the index has room for", NONE, num_row_groups, self.size // MIN_GROUP_SIZE)
         groups_size = (num_row_groups + 1) * <int64_t>sizeof(Group)
         entries_size = (self.size // MIN_ENTRY_SIZE + 1) * <int64_t>sizeof(Entry)
+        # A group with records has a mark for every sixteenth, and one more for the others.
+        most_marks = min(num_row_groups, (self.size - num_row_groups * MIN_GROUP_SIZE) // MIN_RECORD_SIZE)
+        marks_size = (self.size // (MIN_RECORD_SIZE * MARKED) + most_marks + 1) * <int64_t>sizeof(int64_t)
         if allowance is not None:
-            allowance.take(groups_size + entries_size)
+            allowance.take(groups_size + entries_size + marks_size)
         self.groups = <Group*>grow(NULL, groups_size)
         self.entries = <Entry*>grow(NULL, entries_size)
+        self.marks = <int64_t*>grow(NULL, marks_size)
         c = cursor_over(self.data, self.size)
         with nogil:
             total = self._parse(&c, data_end, compressed)
@@ -104,24 +112,25 @@ cdef class RowGroupIndex:
     def __dealloc__(self):
         free(self.groups)
         free(self.entries)
+        free(self.marks)
 
     cdef int64_t _parse(self, Cursor* c, int64_t data_end, bint compressed) except -1 nogil:
-        cdef int64_t g, total = 0
+        cdef int64_t g, total = 0, n_marks = 0
         cdef Group* group
         for g in range(self.num_row_groups):
             group = &self.groups[g]
             group.rows = read_uv32(c)
             self.num_rows += group.rows
             group.first_entry = total
-            group.n_entries = read_uv32(c)
+            group.n_entries = <uint32_t>read_uv32(c)
             if group.n_entries > self._schema.num_buckets:
                 return corrupt(b"more buckets in a row group than in the file", c.pos, group.n_entries,
                                self._schema.num_buckets)
             self._parse_entries(c, group, data_end, compressed)
             total += group.n_entries
-            group.n_statistics = read_uv32(c)
-            group.statistics_at = c.pos
-            self._skip_statistics(c, group)
+            group.n_statistics = <uint32_t>read_uv32(c)
+            group.first_mark = n_marks
+            n_marks += self._mark_statistics(c, group)
         if c.pos != c.end:
             return corrupt(b"bytes after the last row group of the index", c.pos, c.end - c.pos, 0)
         return total
@@ -131,7 +140,7 @@ cdef class RowGroupIndex:
         cdef uint64_t offset
         cdef Entry* entry
         cdef bint ascending = True
-        need(c, group.n_entries * MIN_ENTRY_SIZE)
+        need(c, <int64_t>group.n_entries * MIN_ENTRY_SIZE)
         for i in range(group.n_entries):
             at = c.pos
             entry = &self.entries[group.first_entry + i]
@@ -238,15 +247,22 @@ cdef class RowGroupIndex:
                 return corrupt(b"statistics whose minimum is above their maximum (column)", at, record.column, NONE)
         return 0
 
-    cdef int _skip_statistics(self, Cursor* c, Group* group) except -1 nogil:
-        cdef int64_t i
+    cdef int64_t _mark_statistics(self, Cursor* c, Group* group) except -1 nogil:
+        """Check the records, and mark some of them; returns the number of marks."""
+        cdef int64_t i, last = -1
         cdef Record record
-        if group.n_statistics > (c.end - c.pos) // 2:
+        if group.n_statistics > (c.end - c.pos) // MIN_RECORD_SIZE:
             return corrupt(b"more statistics than the index has room for", c.pos, group.n_statistics,
-                           (c.end - c.pos) // 2)
+                           (c.end - c.pos) // MIN_RECORD_SIZE)
+        group.is_sorted = True
         for i in range(group.n_statistics):
+            if i % MARKED == 0:
+                self.marks[group.first_mark + i // MARKED] = c.pos
             self._read_record(c, group, &record)
-        return 0
+            if record.column <= last:
+                group.is_sorted = False
+            last = record.column
+        return (<int64_t>group.n_statistics + MARKED - 1) // MARKED
 
     # --- queries --------------------------------------------------------------------------------------------------
 
@@ -287,17 +303,40 @@ cdef class RowGroupIndex:
         The values are as stored, without length prefix, or None if every value is null.
         """
         cdef Group* g = self._group(group)
+        cdef list records = []
+        if wanted is None or not g.is_sorted or len(wanted) * MARKED > g.n_statistics:
+            self._add_records(g, 0, g.n_statistics, wanted, records)
+        else:
+            for column in sorted(wanted):
+                self._add_records(g, self._first_record(g, column), MARKED, (column,), records)
+        return records
+
+    cdef int64_t _first_record(self, Group* group, int64_t column) except -1:
+        """The last record with a mark that is not of a later column."""
+        cdef Cursor c = cursor_over(self.data, self.size)
+        cdef int64_t low = 0, high = (<int64_t>group.n_statistics + MARKED - 1) // MARKED, middle
+        while high - low > 1:
+            middle = (low + high) // 2
+            c.pos = self.marks[group.first_mark + middle]
+            if read_uv32(&c) <= column:
+                low = middle
+            else:
+                high = middle
+        return low * MARKED
+
+    cdef int _add_records(self, Group* group, int64_t first, int64_t count, wanted, list records) except -1:
+        """Add the wanted ones of some records, the first of which has a mark."""
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef int64_t i
         cdef Record record
-        cdef list records = []
-        c.pos = g.statistics_at
-        for i in range(g.n_statistics):
-            self._read_record(&c, g, &record)
+        for i in range(min(count, group.n_statistics - first)):
+            if i == 0:
+                c.pos = self.marks[group.first_mark + first // MARKED]
+            self._read_record(&c, group, &record)
             if wanted is None or record.column in wanted:
                 records.append((record.column, record.null_count, _bytes(record.low, record.low_size),
                                 _bytes(record.high, record.high_size)))
-        return records
+        return 0
 
 
 cdef bytes _bytes(const uint8_t* data, int64_t size):

@@ -370,6 +370,7 @@ class _Rewrite:
             for batch in file._scanner.batches(plan_scan(stored, sorted(some))):
                 for new, old_name in columns:
                     self._entries[new].use(batch.column(old_name))
+        copied = {new for new, _, _ in self._copied_groups}
         for name, entries in self._entries.items():
             if self._intake.has_entries(name):
                 fresh = self._intake.entries(name)
@@ -377,7 +378,7 @@ class _Rewrite:
                     entries.keep(fresh)
                 else:
                     entries.order_by(fresh)
-            if self._intake.has_entries(name) or any(new == name for new, _, _ in self._copied_groups):
+            if self._intake.has_entries(name) or name in copied:
                 self._intake.set_entries(name, entries.result())
 
 

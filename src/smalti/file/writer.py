@@ -137,6 +137,8 @@ class MosaicWriter:
         self._inspector = Inspector()
         self._failure: BaseException | None = None
         self.summary: WriteSummary | None = None
+        #: Bytes of the entries of dictionaries when the companion was packed last, and the bytes that it had then.
+        self._packed: tuple[int, int] | None = None
         statistics = self._columns_with_statistics()
         may_store = self.options.layout != "small" and self.options.has_companion
         vectors = self._intake.vectors if may_store else frozenset[int]()
@@ -227,7 +229,14 @@ class MosaicWriter:
         with self._lock:
             if self.summary is not None:
                 return self.summary.num_bytes
-            return self._stored_writer.estimate(self._intake.describe(self._stored_writer.most_rows))
+            return self._stored_writer.estimate(self._companion_bytes())
+
+    def _companion_bytes(self) -> int:
+        """About how many bytes the companion has. It is packed again when its dictionaries have grown by a quarter."""
+        entries, written = self._intake.entry_bytes, self._stored_writer
+        if self._packed is None or 4 * entries > 5 * self._packed[0]:
+            self._packed = entries, written.companion_bytes(self._intake.describe(written.most_rows))
+        return self._packed[1]
 
     @property
     def buffered_bytes(self) -> int:
@@ -280,6 +289,7 @@ class MosaicWriter:
             # Arrow takes text and bytes, and refuses anything else.
             self._intake.add_metadata(pa.schema([], metadata=dict(key_value_metadata)).metadata or {})
             self.schema = self.schema.with_metadata(self._intake.given.metadata or {})
+            self._packed = None
 
     def close(self) -> None:
         """Write the rows that are left and the end of the file, and make the file appear. Closing twice is harmless.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
@@ -269,9 +270,9 @@ def reorder_columns(table: AnyPath, names: Sequence[str], **run: Unpack[RunValue
     def prepare(opened: OpenTable) -> FileChange:
         plain = [name for name in asked if name in opened.partitions and name not in opened.stored]
         check_columns_exist(plain, opened.stored, opened.partitions, "to move")
-        repeated = next((name for name in asked if asked.count(name) > 1), None)
-        if repeated is not None:
-            raise SchemaError("a column is named twice", column=repeated)
+        repeated = [name for name, count in Counter(asked).items() if count > 1]
+        if repeated:
+            raise SchemaError("a column is named twice", column=repeated[0])
         return FileChange(partial(arrange_columns, KnownPlans(first=match_names(opened.stored, asked))))
 
     return run_change("reorder_columns", table, asked, prepare, **run)

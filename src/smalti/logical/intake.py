@@ -57,6 +57,8 @@ class Intake:
         #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
         self._dictionaries: dict[str, _Dictionary] = {}
+        #: Bytes of the entries of all dictionaries that were written so far.
+        self.entry_bytes = 0
         #: Columns, by their indices in `given`, that get the widest indices and run ends.
         self._widened: set[int] = set()
         names = self.schema.names
@@ -115,8 +117,11 @@ class Intake:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _keep_entries(self, column: LogicalColumn, leaf: Leaf, entries: pa.Array) -> None:
-        name = next(each.name for each in column.stored if each.leaf is leaf)
-        self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0))).add(entries)
+        name = column.by_leaf[id(leaf)].name
+        dictionary = self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0)))
+        before = dictionary.num_bytes
+        dictionary.add(entries)
+        self.entry_bytes += dictionary.num_bytes - before
 
     @cached_property
     def with_dictionaries(self) -> dict[str, StoredColumn]:
@@ -282,7 +287,7 @@ class _Dictionary:
 
     def __init__(self, empty: pa.Array) -> None:
         self.known = empty
-        self.count = 0
+        self.count = self.num_bytes = 0
         self.is_kept = True
 
     def add(self, entries: pa.Array) -> None:
@@ -301,7 +306,7 @@ class _Dictionary:
         self.count = self.count + len(entries) if merged is None else len(merged)
         if merged is None or len(merged) > MAX_ENTRIES or size_of(merged) > MAX_ENTRY_BYTES:
             self.is_kept, merged = False, entries
-        self.known = merged
+        self.known, self.num_bytes = merged, size_of(merged)
 
 
 def _same_entries(one: pa.Array, other: pa.Array) -> bool:

@@ -205,7 +205,7 @@ class ColumnMapping:
         owner = self._view.owner.get(stored, stored)
         if owner not in self._view.indices:
             return None
-        column = next(each for each in self._view.column(owner).stored if each.name == stored)
+        column = self._view.column(owner).by_name[stored]
         self._check_stored([column])
         return column.given_type
 

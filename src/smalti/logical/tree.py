@@ -185,6 +185,15 @@ class LogicalColumn:
     node: Node
     stored: tuple[StoredColumn, ...]
 
+    @cached_property
+    def by_name(self) -> dict[str, StoredColumn]:
+        return {each.name: each for each in self.stored}
+
+    @cached_property
+    def by_leaf(self) -> dict[int, StoredColumn]:
+        """The stored columns of leaves, by the `id` of the leaf: leaves of equal types are equal."""
+        return {id(each.leaf): each for each in self.stored if each.leaf is not None}
+
 
 @dataclass(frozen=True)
 class StoredSchema:

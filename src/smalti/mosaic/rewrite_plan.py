@@ -45,9 +45,13 @@ class BucketPlan:
     is_whole: bool = False
 
     @cached_property
-    def sources(self) -> tuple[int, ...]:
-        """The old buckets."""
-        return tuple(dict.fromkeys(run.bucket for run in self.runs if run.bucket != FRESH))
+    def sources(self) -> dict[int, list[Run]]:
+        """The runs of each old bucket."""
+        found: dict[int, list[Run]] = {}
+        for run in self.runs:
+            if run.bucket != FRESH:
+                found.setdefault(run.bucket, []).append(run)
+        return found
 
 
 @dataclass(frozen=True)

@@ -278,8 +278,7 @@ class _GroupRewrite:
                 opened[number] = self._blocks.take(number)
             elif mode == PAGED:
                 num_columns = self._plan.old_physical[number].num_columns
-                runs = [run for run in plan.runs if run.bucket == number]
-                nodes = [node for run in runs for node in range(run.first, run.first + run.length)]
+                nodes = [node for run in plan.sources[number] for node in range(run.first, run.first + run.length)]
                 opened[number] = self._inflate(number, [node for node in nodes if node < num_columns])
             else:
                 opened[number] = self._old.views(self._bucket(number), Allowance(self._memory_limit))[0]
@@ -315,12 +314,13 @@ class _GroupRewrite:
             yield lambda: self._copy_slots(plan, *self._slots(plan))
             return
         head, slots = self._slots(plan)
-        held: list[_Slots] = []
+        held, num_bytes = list[_Slots](), 0
         for piece in (piece for each in slots for piece in self._cut(each)):
-            if held and sum(each.size for each in held) + piece.size > PART_BYTES:
+            if held and num_bytes + piece.size > PART_BYTES:
                 yield partial(self._copy_slots, plan, head, held)
-                head, held = b"", []
+                head, held, num_bytes = b"", [], 0
             held.append(piece)
+            num_bytes += piece.size
         yield partial(self._copy_slots, plan, head, held)
 
     def _slots(self, plan: BucketPlan) -> tuple[bytes, list[_Slots]]:

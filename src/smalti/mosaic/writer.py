@@ -115,6 +115,7 @@ class StoredWriter:
         self._open = OpenRowGroup(self._all_physical, self.indices, options)
         self._raw_bytes = 0
         self._index: list[bytes] = []
+        self._index_bytes = 0
         #: The sizes of the slots of every bucket, see `smalti.format.slot_sizes`; None if they are too many.
         self._slot_sizes: list[list[int]] | None = []
         self._num_slots = 0
@@ -297,6 +298,7 @@ class StoredWriter:
         packed = [record.pack(field.type) for record, field in zip(records, fields, strict=True)]
         self.num_rows += num_rows
         self._index.append(pack_row_group(num_rows, entries, packed))
+        self._index_bytes += len(self._index[-1])
         self.records.append(list(zip(records, fields, strict=True)))
 
     def _encode_bucket(self, slices: list[Slice], bucket: int) -> tuple[BucketPart, EncodedBucket]:
@@ -398,15 +400,18 @@ class StoredWriter:
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    def estimate(self, description: Description | None) -> int:
+    def companion_bytes(self, description: Description | None) -> int:
+        """How many bytes a companion takes; its payload is packed to know that."""
+        return self._companion_size(self._pack_payload(description))
+
+    def estimate(self, companion_bytes: int) -> int:
         """About how many bytes the file would have if it ended here and open rows compressed like the others."""
         ratio = 1.0
         if self._options.codec is Compression.ZSTD and self._raw_bytes:
             ratio = self.num_bytes / self._raw_bytes
-        index = sum(map(len, self._index)) + (8 + 18 * self.block.num_buckets if self._open.num_rows else 0)
+        index = self._index_bytes + (8 + 18 * self.block.num_buckets if self._open.num_rows else 0)
         schema = self._packed_block if self._schema_section is None else self._schema_section.result()
-        companion = self._companion_size(self._pack_payload(description))
-        return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion + index + FOOTER_SIZE
+        return self.num_bytes + int(self._open.num_bytes * ratio) + len(schema) + companion_bytes + index + FOOTER_SIZE
 
     def finish(self, description: Description | None) -> None:
         """Write schema block, companion, index and footer after the last row group, and commit the sink.
@@ -420,7 +425,7 @@ class StoredWriter:
             assert self._schema_section is not None
             section, payload = self._schema_section.result(), self._pack_payload(description)
             rest = len(section) + self._companion_size(payload)
-            slot_sizes = self._pack_slot_sizes(rest + sum(map(len, self._index)) + FOOTER_SIZE)
+            slot_sizes = self._pack_slot_sizes(rest + self._index_bytes + FOOTER_SIZE)
             index_offset = self.num_bytes + rest + len(slot_sizes)
             codec = self._options.codec
             footer = Footer(index_offset, self.num_bytes, self.block.num_buckets, len(self._index), codec)

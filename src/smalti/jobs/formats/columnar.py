@@ -126,7 +126,7 @@ class ArrowFileReader(GroupedReader):
         self._stream = opened.enter_context(location.filesystem.open_input_file(location.path))
         schema = pa.ipc.open_file(self._stream).schema
         refuse_missing(self._columns, schema.names)
-        included = None if self._columns is None else [schema.names.index(name) for name in self._columns]
+        included = None if self._columns is None else [schema.get_field_index(name) for name in self._columns]
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=self._request.threads)
         self._file = pa.ipc.open_file(self._stream, options=options)
         return schema
