@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ import pytest
 
 import smalti
 from smalti import jobs
+from smalti.io.locations import Location
 from smalti.io.sources import LocalSource
-from smalti.jobs import planning, sorting
+from smalti.jobs import copy_task, planning, sorting
+from smalti.jobs.formats.columnar import MosaicFileReader
 from smalti.mosaic.scan import Scanner
 from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
 from tests.jobs.test_convert import CRASHING_COMMIT
@@ -277,7 +281,9 @@ def test_damage_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     assert summary.num_rows == 500
 
 
-def test_files_are_opened_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_files_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that gathers many files opens some of them twice rather than have all of them open."""
+    monkeypatch.setattr(copy_task, "most_open_readers", lambda _: 4)
     monkeypatch.setattr(planning, "SMALL_ROW_GROUP", 10)
     mosaic_files(tmp_path / "t", [pa.table({"id": range(number, 50)}) for number in range(30)])
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -293,3 +299,27 @@ def test_files_are_opened_one_after_the_other(tmp_path: Path, monkeypatch: pytes
     assert len(jobs.compact(tmp_path / "t").files) == 1
     assert most - before < 15
     assert smalti.read_table(tmp_path / "t").num_rows == sum(50 - number for number in range(30))
+
+
+@pytest.mark.parametrize("count", [3, 9])
+@pytest.mark.parametrize("options", [None, smalti.WriterOptions(num_buckets=1)])
+def test_each_file_is_opened_once(
+    count: int, options: smalti.WriterOptions | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the schema and for the rows; on the driver only files that have no neighbour, several at a time."""
+    tables = [mixed(20, number * 20) for number in range(count)]
+    mosaic_files(tmp_path / "t", tables)
+    mosaic_files(tmp_path / "alone", [mixed(300)], row_group_max_rows=100)
+    (tmp_path / "alone/f0.mosaic").rename(tmp_path / "alone/alone.mosaic")
+    opened, original = Counter[str](), MosaicFileReader._open
+
+    def counted(reader: MosaicFileReader, location: Location, stack: ExitStack) -> pa.Schema:
+        opened[location.name] += 1
+        return original(reader, location, stack)
+
+    monkeypatch.setattr(MosaicFileReader, "_open", counted)
+    jobs.compact(tmp_path / "t", options=options)
+    assert opened == {f"f{number}.mosaic": 1 for number in range(count)}
+    assert rows_of(tmp_path / "t").equals(pa.concat_tables(tables))
+    jobs.compact(tmp_path / "alone", options=options)
+    assert opened["alone.mosaic"] == (2 if options is None else 1)

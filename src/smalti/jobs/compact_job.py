@@ -11,9 +11,9 @@ from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import ReadRequest
-from smalti.jobs.planning import plan_compact
+from smalti.jobs.planning import files_alone, plan_compact
 from smalti.jobs.sorting import parse_sort
-from smalti.jobs.source_files import fingerprint, list_sources, source_file
+from smalti.jobs.source_files import fingerprint, list_sources, source_files
 from smalti.jobs.staging import Staging, job_digest, noted
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target, find_table
@@ -111,8 +111,12 @@ def compact(
             staging.discard()
     # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
-    facts = [source_file(listing, file, goal.format, count_groups=True) for file in listing.files]
     rewrite_all = not in_place or options is not None or bool(keys)
+    formats = [(goal.format, goal.suffix)] * len(listing.files)
+    facts = source_files(listing, formats, lambda _: False)
+    if not rewrite_all:
+        alone = {file.file.path for file in files_alone(facts, target_bytes=target_file_bytes)}
+        facts = source_files(listing, formats, lambda file: file.path in alone)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, rewrite_all=rewrite_all)
     if change is None:
         change = goal.change("replace", {file.relative: file.file.id for file in read}, keep)

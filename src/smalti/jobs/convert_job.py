@@ -17,7 +17,7 @@ from smalti.jobs.formats.registry import FORMATS, Format, format_of_source, form
 from smalti.jobs.formats.request import ReadRequest
 from smalti.jobs.formats.text import with_agreed_types
 from smalti.jobs.planning import Split, plan_convert, stems
-from smalti.jobs.source_files import AnySource, fingerprint, is_one_file, list_sources, source_file
+from smalti.jobs.source_files import AnySource, fingerprint, is_one_file, list_sources, source_files
 from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target
@@ -207,10 +207,7 @@ def _refuse_unused(
 
 
 def _plan(listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, split_bytes: int) -> list[Split]:
-    facts = [
-        source_file(listing, file, found, count_groups=not goal.is_file and file.size > split_bytes)
-        for file, (found, _) in zip(listing.files, formats, strict=True)
-    ]
+    facts = source_files(listing, formats, lambda file: not goal.is_file and file.size > split_bytes)
     names = stems(facts, [suffix for _, suffix in formats])
     if goal.is_file:  # It is not cut, because its row groups were not counted.
         name = goal.location.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.table.listing import kept_location, location_of
 from smalti.table.splits import Piece
+from smalti.table.staging import most_open_files
+from smalti.threads import cpu_count
 
 
 @dataclass(frozen=True)
@@ -159,40 +162,53 @@ class _OutputReader:
         self._pieces = pieces
         #: Columns that cannot be read, and are left out.
         self._lost = lost
-        #: One piece is open at a time. A single one stays open, because opening a wide file takes time.
+        #: The piece that is read, and is closed when the next one is read.
         self.current = pieces[0]
         self._opened: Reader | None = None
+        #: Pieces that were opened for their schema and stay open until they are read, because opening takes time.
+        self._waiting: dict[Piece, Reader] = {}
         #: The stored columns that have statistics in some of the pieces.
         self.statistics: dict[str, None] = {}
         #: The row groups of all pieces, if they may be copied.
         self._groups: list[StoredGroup] | None = []
-        self.schema = self._unify()
+        try:
+            self.schema = self._unify()
+        except BaseException:
+            self.close()
+            raise
 
     def _unify(self) -> pa.Schema:
         found = []
         for piece in self._pieces:
-            reader, groups = self.opened(piece), None
+            reader, groups = self._open(piece), None
             found.append((piece.file.path, reader.schema))
             if self._settings.may_copy and isinstance(reader, MosaicFileReader):
                 groups = stored_groups(piece, reader)
             self._groups = None if groups is None or self._groups is None else self._groups + groups
+            if len(self._waiting) < most_open_readers(len(reader.schema)):
+                self._waiting[piece] = reader
+            else:
+                reader.close()
         if len(found) == 1:
             return found[0][1]
-        self.close()
         _refuse_other_spellings(found)
         return unify_schemas(found)
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        for reader in (self._opened, *self._waiting.values()):
+            if reader is not None:
+                reader.close()
+        self._opened = None
+        self._waiting.clear()
 
     def opened(self, piece: Piece) -> Reader:
         """The reader of a piece."""
         if self._opened is None or piece is not self.current:
-            self.close()
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
             self.current = piece
-            self._opened = self._open(piece)
+            self._opened = self._waiting.pop(piece, None) or self._open(piece)
         return self._opened
 
     def _open(self, piece: Piece) -> Reader:
@@ -245,6 +261,12 @@ class _OutputReader:
                 return adapt_batch(batch, self.schema), num_bytes
         except (MosaicError, SchemaDrift) as error:
             raise _PieceError(piece, error) from None
+
+
+def most_open_readers(num_columns: int) -> int:
+    """How many files of a task may be open, so that tasks on all cores stay far below the limit of this process."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(most_open_files(num_columns), files // (8 * cpu_count())))
 
 
 def _refuse_other_spellings(found: list[tuple[str, pa.Schema]]) -> None:

@@ -7,7 +7,7 @@ outputs that one task writes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from smalti.sizes import SPLIT_BYTES
@@ -119,24 +119,32 @@ def plan_compact(
     Without `rewrite_all`, a file that has no neighbour to go with and whose row groups are not small stays as it is.
     Rows keep the order of the file names. Each split is one output.
     """
+    outputs: list[Output] = []
+    read: list[SourceFile] = []
+    numbers: Counter[str] = Counter()
+    for group in _neighbours(files, target_bytes):
+        if not rewrite_all and len(group) == 1 and not _has_small_groups(group[0]):
+            continue
+        directory = group[0].directory
+        name = f"{directory}/part" if directory else "part"
+        outputs.append(Output(tuple(file.whole for file in group), f"{name}-{numbers[name]:05d}", name))
+        read += group
+        numbers[name] += 1
+    return [Split(index, (output,)) for index, output in enumerate(outputs)], read
+
+
+def files_alone(files: Sequence[SourceFile], *, target_bytes: int) -> list[SourceFile]:
+    """The files that have no neighbour to go with: only their row groups decide whether they are written anew."""
+    return [group[0] for group in _neighbours(files, target_bytes) if len(group) == 1]
+
+
+def _neighbours(files: Sequence[SourceFile], target_bytes: int) -> Iterator[list[SourceFile]]:
     by_directory: dict[str, list[SourceFile]] = {}
     for file in files:
         by_directory.setdefault(file.directory, []).append(file)
-    outputs: list[Output] = []
-    read: list[SourceFile] = []
-    for directory in sorted(by_directory):
-        number = 0
-        members = by_directory[directory]
+    for _, members in sorted(by_directory.items()):
         for indices in pack([file.file.size for file in members], target_bytes):
-            group = [members[index] for index in indices]
-            if not rewrite_all and len(group) == 1 and not _has_small_groups(group[0]):
-                continue
-            pieces = tuple(file.whole for file in group)
-            name = f"{directory}/part" if directory else "part"
-            outputs.append(Output(pieces, f"{name}-{number:05d}", name))
-            read += group
-            number += 1
-    return [Split(index, (output,)) for index, output in enumerate(outputs)], read
+            yield [members[index] for index in indices]
 
 
 def _has_small_groups(file: SourceFile) -> bool:

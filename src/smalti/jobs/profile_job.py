@@ -186,8 +186,7 @@ def _plan(
     listing: Listing, formats: Sequence[tuple[Format, str]], request: ReadRequest, split_bytes: int
 ) -> list[MeasureTask]:
     planned = []
-    for file, (format_, _) in zip(listing.files, formats, strict=True):
-        pieces = pieces_of(listing, file, format_, split_bytes)
+    for pieces, (format_, _) in zip(pieces_of(listing, formats, split_bytes), formats, strict=True):
         # The layout is that of the whole file, so only one of its tasks looks at it.
         planned += [(piece, not at and format_.name == "mosaic", len(pieces)) for at, piece in enumerate(pieces)]
     return [

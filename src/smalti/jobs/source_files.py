@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import TypeAlias
 
 from smalti.errors import MosaicError
-from smalti.io.locations import AnyFileSystem, AnyPath, locate
+from smalti.io.locations import AnyFileSystem, AnyPath, Location, locate
 from smalti.jobs.formats.columnar import GroupedReader
-from smalti.jobs.formats.registry import Format
+from smalti.jobs.formats.registry import FORMATS, Format
 from smalti.jobs.formats.request import ReadRequest, content_errors
 from smalti.jobs.planning import SourceFile
 from smalti.table.listing import FoundFile, Listing, list_files, location_of, no_files_error
@@ -18,6 +20,8 @@ from smalti.table.splits import Piece
 
 #: What users may pass as the source of a job.
 AnySource: TypeAlias = "AnyPath | Sequence[AnyPath]"
+#: How many files are opened at once to count their row groups.
+_OPENED_AT_ONCE = 32
 
 
 def list_sources(
@@ -52,23 +56,35 @@ def fingerprint(listing: Listing) -> list[tuple[str, str, int, str]]:
     return [(file.name, listing.relative(file), file.size, file.id.mark) for file in listing.files]
 
 
-def source_file(listing: Listing, file: FoundFile, format_: Format, *, count_groups: bool) -> SourceFile:
-    """What planning needs to know of a file; its row groups are counted only if they matter.
+def source_files(
+    listing: Listing, formats: Sequence[tuple[Format, str]], counts_groups: Callable[[FoundFile], bool]
+) -> list[SourceFile]:
+    """What planning needs to know of files. Those whose row groups matter are opened, several at a time.
 
     A broken file has no row groups here: the task that reads it will fail and say why.
     """
-    sizes: tuple[int, ...] = ()
-    if count_groups and format_.grouped:
-        location = location_of(file, listing.filesystem)
-        try:
-            with content_errors(file.path, format_.title), closing(format_.reader(location, ReadRequest())) as reader:
-                assert isinstance(reader, GroupedReader)
-                sizes = reader.group_bytes()
-        except MosaicError:
-            sizes = ()
-    return SourceFile(file, listing.relative(file), format_.name, sizes)
+    found = [
+        SourceFile(file, listing.relative(file), format_.name)
+        for file, (format_, _) in zip(listing.files, formats, strict=True)
+    ]
+    counted = [at for at, file in enumerate(found) if FORMATS[file.format].grouped and counts_groups(file.file)]
+    with ThreadPoolExecutor(max(1, min(_OPENED_AT_ONCE, len(counted)))) as pool:
+        sizes = pool.map(lambda at: _group_bytes(location_of(found[at].file, listing.filesystem), found[at]), counted)
+        for at, group_bytes in zip(counted, sizes, strict=True):
+            found[at] = replace(found[at], group_bytes=group_bytes)
+    return found
 
 
-def pieces_of(listing: Listing, file: FoundFile, format_: Format, split_bytes: int) -> list[Piece]:
-    """Runs of row groups of a file that is larger than `split_bytes`, or the whole file."""
-    return source_file(listing, file, format_, count_groups=file.size > split_bytes).pieces(split_bytes)
+def _group_bytes(location: Location, file: SourceFile) -> tuple[int, ...]:
+    format_ = FORMATS[file.format]
+    try:
+        with content_errors(file.file.path, format_.title), closing(format_.reader(location, ReadRequest())) as reader:
+            assert isinstance(reader, GroupedReader)
+            return reader.group_bytes()
+    except MosaicError:
+        return ()
+
+
+def pieces_of(listing: Listing, formats: Sequence[tuple[Format, str]], split_bytes: int) -> list[list[Piece]]:
+    """For each file its runs of row groups if it is larger than `split_bytes`, or the whole file."""
+    return [file.pieces(split_bytes) for file in source_files(listing, formats, lambda file: file.size > split_bytes)]

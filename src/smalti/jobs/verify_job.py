@@ -82,10 +82,11 @@ def verify(
     files = listing.files
     executor = choose_executor(engine, spark, workers)
     split_bytes = fit_split_bytes(sum(file.size for file in files), executor.slots, split_bytes)
-    tasks: list[CheckTask] = []
-    for file in files:
-        pieces = pieces_of(listing, file, FORMATS["mosaic"], split_bytes)
-        tasks += [CheckTask(listing.filesystem, piece, first=not at) for at, piece in enumerate(pieces)]
+    tasks = [
+        CheckTask(listing.filesystem, piece, first=not at)
+        for pieces in pieces_of(listing, [(FORMATS["mosaic"], FILE_SUFFIX)] * len(files), split_bytes)
+        for at, piece in enumerate(pieces)
+    ]
     meter = Meter("verify", len(tasks), sum(task.piece.num_bytes for task in tasks), progress)
     with closing(executor.run(check, tasks, meter)) as checked:
         results = dict(checked)
