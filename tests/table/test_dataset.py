@@ -277,6 +277,17 @@ class TestReadingManyFiles:
         smalti.dataset(many).to_table(columns)
         assert sorted(opened) == [f"{number:02d}.mosaic" for number in range(12)]
 
+    @pytest.mark.parametrize("count", [3, 12])
+    def test_files_whose_rows_are_known_are_not_opened_to_count_them(
+        self, many: Path, opened: list[str], count: int
+    ) -> None:
+        ds = smalti.dataset([many / f"{number:02d}.mosaic" for number in range(count)])
+        assert (len(ds.schema), ds.count_rows(), ds.num_rows) == (2, 2 * count, 2 * count)
+        assert len(opened) == count
+        again = smalti.dataset(many)
+        assert (again.count_rows(), again.count_rows(), len(again.schema)) == (24, 24, 2)
+        assert len(opened) == count + 12
+
     @pytest.mark.parametrize("read", ["table", "dataset", "count", "head", "batches", "mixed", "nothing"])
     def test_one_partition_of_many_opens_its_own_files(
         self, tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch, read: str

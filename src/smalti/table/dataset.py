@@ -195,7 +195,7 @@ class MosaicDataset(Scannable):
         if filters is not None:
             scan = self.scan([], filters)
             return self._read(lambda table, open_files: sum(b.num_rows for b in self._batches(table, open_files, scan)))
-        return self._read(lambda table, _: sum(n for _, n in table.visit(table.files, lambda file: file.num_rows)))
+        return self._read(lambda table, _: table.row_starts()[-1])
 
     def __repr__(self) -> str:
         return f"<smalti.MosaicDataset: {', '.join(text for _, text in self._in_words())}>"
