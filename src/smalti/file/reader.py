@@ -480,8 +480,8 @@ def open_file(
         and at most that. Half of a limit, by default 512 MiB, are for reading ahead.
     cache_bytes : int
         How many decompressed bytes of buckets are kept while the file is open, so that the next read of the same
-        columns, or of others in the same bucket, need not read and decompress them again. 0 keeps none. They are at most
-        as many as a read may hold, and do not count in `memory_limit`.
+        columns, or of others in the same bucket, need not read and decompress them again. 0 keeps none. They do not
+        count in `memory_limit`, but are no more than it.
     logical : bool
         Whether columns come as they were given: structs, types that are stored as another type, metadata. False gives
         the stored columns, as a reader sees them that does not know the companion.
