@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ from tests.support.strategies import examples
 
 #: The column of every table that filters compare. Its values are distinct, in no order, and some are null.
 KEY = "row_key"
+#: Memory of a process that no limit counts: code, threads' arenas, the table in memory as it grows.
+HEADROOM = 40 << 20
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -299,3 +302,73 @@ def read_in_ten_ways(choose: random.Random, s3: S3Server) -> None:
         for _ in range(10):
             is_file = isinstance(origin, smalti.MosaicFile)
             answer(origin, any_question(choose, expected, is_file=is_file, is_on_s3=kind == "s3"), expected)
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+LIMIT, ROWS, WIDTH = 60 << 20, 150_000, 2000
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """300 MB of strings in a few kB, as a table of two files with row groups of 20 MB."""
+    path = tmp_path_factory.mktemp("large")
+    text = pa.array(["x" * WIDTH] * (ROWS // 2))
+    for number in range(2):
+        numbers = pa.array(range(number * ROWS // 2, (number + 1) * ROWS // 2))
+        table = pa.table({"number": numbers, "text": text})
+        smalti.write_table(table, path / f"{number}.mosaic", row_group_max_rows=10_000, num_buckets=2)
+    return path
+
+
+def consume(choose: random.Random, origin: Any, verb: str) -> list[list[int]]:
+    """The numbers that a read of both columns returns, batch by batch; and no batch is kept."""
+    size, exact = choose.choice([1000, 30_000, 100_000]), choose.random() < 0.5
+    if verb == "batches":
+        filters = choose.choice([None, "number >= 20000"])
+        return [batch["number"].to_pylist() for batch in origin.to_batches(None, filters, size, exact=exact)]
+    if verb == "loader":
+        loader = smalti.loader(origin, None, size, output="arrow", epochs=1, shuffle=choose.random() < 0.5)
+        return [table["number"].to_pylist() for table in loader]
+    rows = choose.choice([10, 8_000, 100_000])
+    if verb == "take":
+        indices = choose.choices(range(origin.num_rows), k=rows)
+        return [origin.take(indices)["number"].to_pylist()]
+    return [getattr(origin, verb)(rows)["number"].to_pylist()]
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(examples(25), phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_no_read_exceeds_its_limit(large: Path, seed: int) -> None:
+    """The rows, or `MemoryLimitError`; and at no time more memory than the limit and what a process takes beside it."""
+    choose = random.Random(seed)
+    how: dict[str, Any] = {"memory_limit": LIMIT, "readahead": choose.choice([None, 0, 2, 8])}
+    is_file = choose.random() < 0.5
+    cache = {"cache_bytes": choose.choice([0, LIMIT])}
+    with smalti.open(large / "1.mosaic", **how, **cache) if is_file else smalti.dataset(large, **how) as origin:
+        first, end = ROWS // 2 if is_file else 0, ROWS
+        verb = choose.choice(["batches", "loader", "take", "head", "tail"])
+        pa.default_memory_pool().release_unused()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+        before = _status("VmRSS")
+        try:
+            found = consume(choose, origin, verb)
+        except smalti.MemoryLimitError:
+            found = None
+        peak = _status("VmHWM") - before
+    assert peak <= LIMIT + HEADROOM, (verb, peak >> 20, how, is_file, seed)
+    if found is None:
+        return
+    numbers = [number for batch in found for number in batch]
+    if verb == "head":
+        assert numbers == list(range(first, end))[: len(numbers)]
+    elif verb == "tail":
+        assert numbers == list(range(first, end))[end - first - len(numbers) :]
+    elif verb == "loader":
+        assert sorted(numbers) == list(range(first, end))
+    elif verb == "batches":
+        assert numbers in (list(range(first, end)), list(range(max(first, 20_000), end)))
+
+
+def _status(key: str) -> int:
+    return int(re.search(rf"{key}:\s+(\d+)", Path("/proc/self/status").read_text())[1]) << 10  # type: ignore[index]
