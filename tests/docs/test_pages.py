@@ -67,6 +67,23 @@ def test_every_target_of_make_is_explained() -> None:
     assert set(found[1].split()) - {"help", "browser"} == explained
 
 
+def test_the_two_commands_come_first() -> None:
+    """README says near its top how to see the main job and run the tests; times are those of CONTRIBUTING."""
+    top = "\n".join((ROOT / "README.md").read_text().splitlines()[:40])
+    assert re.findall(r"^make (\w+) ", top, re.MULTILINE) == ["demo", "test"]
+    rows = {
+        row[1]: row[2]
+        for row in re.finditer(r"^\| `make (\w+)` \|(?:.*\|)? ([^|]*) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    }
+    for target in ("demo", "test"):
+        needs, time, shows = re.findall(rf"^\| `make {target}` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|", top, re.MULTILINE)[
+            0
+        ]
+        assert time == rows[target]
+        assert len(needs) > 10
+        assert len(shows) > 50
+
+
 def test_every_command_is_in_the_docs() -> None:
     from smalti.cli.commands import COMMANDS
 
