@@ -273,19 +273,16 @@ class Model:
             type_ = self.twins.get(name, self.types[name]) if self.chance(0.4) else self.types[name]
             can_refuse |= type_ != self.types[name]
             columns[name] = self.array(name, type_, count)
-        moves = False
         if self.is_partitioned:
-            where = [known[number]["p"] for number in ids] + [self.choose.randrange(4) for _ in fresh]
-            if ids and self.chance(0.2):
-                where[0], moves = where[0] + 1, matched == "update"
-            columns["p"] = pa.array(where, pa.int64())
+            stay = self.chance(0.5)
+            where = [known[number]["p"] if stay else self.choose.randrange(4) for number in ids]
+            columns["p"] = pa.array(where + [self.choose.randrange(4) for _ in fresh], pa.int64())
         data = pa.table(columns)
         try:
             report = jobs.merge(self.path, data, "id", matched, not_matched)
         except SchemaError:
-            assert moves or can_refuse
+            assert can_refuse
             return
-        assert not moves
         self.touch(names)
         new = {row["id"]: row for row in as_rows(data)}
         if matched == "update":

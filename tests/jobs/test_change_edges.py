@@ -191,7 +191,6 @@ def test_partition_columns_that_files_store(everywhere: bool, tmp_path: Path) ->
         lambda: jobs.drop_columns(root, "p"),
         lambda: jobs.rename_columns(root, {"p": "q"}),
         lambda: jobs.replace_columns(root, lambda batch: {"p": batch["p"]}),
-        lambda: jobs.merge(root, pa.table({"id": [10], "p": [2]}), on="id"),
     ]
     for act in acts:
         with pytest.raises(smalti.SchemaError, match="partition column"):
@@ -201,6 +200,10 @@ def test_partition_columns_that_files_store(everywhere: bool, tmp_path: Path) ->
     assert sorted(zip(*read(root).values(), strict=True)) == [(10, 1, 5), (20, 2, 1), (30, 3, 6)]
     assert [path.name for path in sorted(root.iterdir()) if path.name[0] != "_"] == ["p=1", "p=2", "p=3"]
     assert smalti.dataset(root).count_rows([("p", "=", 3)]) == 1
+    jobs.merge(root, pa.table({"id": [10, 20], "p": [2, 1]}), on="id")
+    assert sorted(zip(*read(root).values(), strict=True)) == [(10, 2, 5), (20, 1, 1), (30, 3, 6)]
+    for value in (1, 2):
+        assert smalti.dataset(root).count_rows([("p", "=", value)]) == 1
 
 
 def test_nulls_in_a_column_that_only_one_file_takes_none_of(tmp_path: Path) -> None:
@@ -525,18 +528,46 @@ def test_columns_that_are_named_twice_or_are_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("values", [[1, 2, 3, 4], ["a b", "b/c", "c", None]])
 def test_a_merge_with_the_partition_column(values: list[Any], tmp_path: Path) -> None:
-    """Rows that match are updated in their partition, and new ones go to theirs. No row changes its partition."""
+    """Rows that match are updated, and move to the partition of the data; new ones go to theirs."""
     root, one, two, three, other = tmp_path / "t", *values
-    smalti.write_dataset(pa.table({"id": [1, 2, 3], "p": [one, two, other], "x": [1, 2, 3]}), root, partition_by="p")
+
+    def rows() -> dict[int, tuple[Any, ...]]:
+        return {row["id"]: (row["p"], row["x"], row["y"]) for row in smalti.dataset(root).to_table().to_pylist()}
+
+    words = pa.array(["u", "v", "w", "u"]).dictionary_encode()
+    old = pa.table({"id": [1, 2, 3, 6], "p": [one, two, other, one], "x": [1, 2, 3, 6], "y": words})
+    smalti.write_dataset(old, root, partition_by="p", row_group_max_rows=1)
+    untouched = [path for path in root.rglob("*.mosaic") if smalti.open(path).read(["id"])["id"][0].as_py() == 1]
     report = jobs.merge(
         root, pa.table({"id": [2, 3, 4, 5], "p": [two, other, one, three], "x": [20, 30, 40, 50]}), "id"
     )
     assert (report.rows_updated, report.rows_inserted) == (2, 2)
-    expected = {1: (one, 1), 2: (two, 20), 3: (other, 30), 4: (one, 40), 5: (three, 50)}
-    assert {row["id"]: (row["p"], row["x"]) for row in smalti.dataset(root).to_table().to_pylist()} == expected
-    moved = pa.table({"id": [6, 1], "p": [one, two], "x": [6, 10]})
-    for dry_run in (True, False):
-        with pytest.raises(smalti.SchemaError, match="in another partition"):
-            jobs.merge(root, moved, "id", dry_run=dry_run)
-    assert jobs.merge(root, moved, "id", when_matched="ignore").rows_inserted == 1
-    assert jobs.merge(root, moved.select(["id", "x"]), "id", when_not_matched="ignore").rows_updated == 2
+    expected = {
+        1: (one, 1, "u"),
+        2: (two, 20, "v"),
+        3: (other, 30, "w"),
+        4: (one, 40, None),
+        5: (three, 50, None),
+        6: (one, 6, "u"),
+    }
+    assert rows() == expected
+    assert untouched[0].exists()
+    data = pa.table({"id": [1, 2, 3, 7], "p": [two, two, one, other], "x": [100, 200, 300, 700]})
+    for matched in ("ignore", "update"):
+        dry = jobs.merge(root, data, "id", when_matched=matched, dry_run=True)
+        assert (dry.rows_updated, dry.rows_inserted) == (3 if matched == "update" else 0, 1)
+    report = jobs.merge(root, data, "id", workers=1)
+    assert (report.rows_updated, report.rows_inserted, report.rows) == (3, 1, 4)
+    expected |= {1: (two, 100, "u"), 2: (two, 200, "v"), 3: (one, 300, "w"), 7: (other, 700, None)}
+    assert rows() == expected
+    for value in values:
+        where = pc.field("p").is_null() if value is None else pc.field("p") == value
+        assert smalti.dataset(root).count_rows(where) == sum(row[0] == value for row in expected.values())
+    report = jobs.merge(root, pa.table({"id": [1, 4, 6], "p": [three, three, three]}), "id")
+    assert (report.rows_updated, report.rows_inserted) == (3, 0)
+    expected |= {1: (three, 100, "u"), 4: (three, 40, None), 6: (three, 6, "u")}
+    assert rows() == expected
+    assert jobs.merge(root, pa.table({"id": [1], "p": [one], "x": [7]}), "id", when_matched="ignore").rows == 0
+    assert jobs.merge(root, pa.table({"id": [1, 2], "x": [7, 8]}), "id", when_not_matched="ignore").rows_updated == 2
+    assert rows() == expected | {1: (three, 7, "u"), 2: (two, 8, "v")}
+    assert jobs.verify(root).ok

@@ -22,9 +22,9 @@ from smalti.file.rewrite_options import options_like
 from smalti.file.writer import MosaicWriter
 from smalti.io.locations import AnyFileSystem
 from smalti.logical.entries import Entries
-from smalti.logical.intake import MAX_INT32, arrow_batches
+from smalti.logical.intake import arrow_batches
 from smalti.logical.tree import Leaf, LogicalColumn, StoredColumn
-from smalti.logical.types import with_capacity
+from smalti.logical.types import MAX_INT32, with_capacity
 from smalti.mosaic.open_row_group import Slice
 from smalti.mosaic.rewrite_plan import FRESH, ColumnPlan, plan_columns
 from smalti.mosaic.rewriter import Fresh, Rewriter

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, starmap
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
-from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, countable, replaced_rows
+from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, replaced_rows
 from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns, plan_update
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
 from smalti.jobs.keys import comparable
-from smalti.logical.adapt import adapt_batch, fit_batch
+from smalti.logical.adapt import adapt_batch, countable, fit_batch
+from smalti.logical.arrays import filter_rows
 from smalti.logical.types import compared_type
 from smalti.predicate import Outcome
 
@@ -71,6 +73,10 @@ class FileValues:
         As in `FilePlan`.
     added : callable, optional
         Returns rows that become further row groups, in the schema of the file.
+    leaving : mapping of int to pyarrow.BooleanArray
+        The rows that leave the file, by row group.
+    moved : callable, optional
+        Returns the rows that leave the file, with their new values, by row group and mask.
     """
 
     compute: Compute
@@ -78,6 +84,8 @@ class FileValues:
     counts: Mapping[str, int] = field(default_factory=dict)
     matched: Any = None
     added: Callable[[pa.Schema], Iterable[pa.Table]] | None = None
+    leaving: Mapping[int, Any] = field(default_factory=dict)
+    moved: Callable[[int, Any], pa.RecordBatch] | None = None
 
 
 #: Finds out which rows of a file get values.
@@ -107,12 +115,18 @@ def change_values(
         is_found = outcomes[group] is not Outcome.NONE
         names = [each.name for each in fields] if is_found else columns.encoded
         some = [countable(columns.schema.field(name)) for name in names]
-        return fresh_columns(file, group, some, matches[group], found.compute)
+        made = fresh_columns(file, group, some, matches[group], found.compute)
+        leaving = found.leaving.get(group)
+        return made if leaving is None else staying_rows(file, group, columns, made, leaving)
 
     counts = {**counts_of(file, matches), **found.counts}
     counts["rows"] += counts.get("rows_inserted", 0)
     added = None if found.added is None else found.added(columns.schema)
-    return FilePlan(columns, plan_update(outcomes, columns), fresh, added, counts, found.matched, len(fields))
+    actions = plan_update(outcomes, columns)
+    for group, mask in found.leaving.items():
+        actions[group] = Action.DROP if mask.true_count == len(mask) else Action.FILTER
+    moved = None if found.moved is None else starmap(found.moved, found.leaving.items())
+    return FilePlan(columns, actions, fresh, added, counts, found.matched, len(fields), moved)
 
 
 def columns_to_fit(file: TableFile, fields: Sequence[pa.Field]) -> ColumnPlan:
@@ -144,6 +158,18 @@ def fresh_columns(
         is_same = found.outcome is Outcome.NONE
         arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found), some)
     return pa.table(arrays, schema=pa.schema(fields))
+
+
+def staying_rows(file: TableFile, group: int, columns: ColumnPlan, made: pa.Table, leaving: Any) -> pa.Table:
+    """All columns of a row group, of which some are made, without the rows that leave the file."""
+    copied = {new: old for new, old in columns.copied.items() if new not in made.schema.names}
+    table = made
+    if copied:
+        stored = file.opened.row_group(group).read(list(copied.values()))
+        for name, old in copied.items():
+            table = table.append_column(stored.schema.field(old).with_name(name), stored.column(old))
+    batch = one_batch(table.select(columns.schema.names))
+    return pa.Table.from_batches([filter_rows(batch, pc.invert(leaving))])
 
 
 # --- where values come from -----------------------------------------------------------------------------------------

@@ -19,10 +19,8 @@ from smalti._compat.arrow import empty_batch, null_array, size_of
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key_error, fit_keys
-from smalti.logical.adapt import adapt_batch, fit_array
+from smalti.logical.adapt import adapt_batch, countable_schema, fit_array
 from smalti.logical.arrays import concat_rows, take_rows
-from smalti.logical.intake import MAX_INT32
-from smalti.logical.types import with_capacity
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import new_token
 
@@ -59,19 +57,6 @@ class Chunk:
         if self.staged.is_local:
             return pa.memory_map(self.staged.path)
         return self.staged.filesystem.open_input_file(self.staged.path)
-
-
-def countable(field: pa.Field) -> pa.Field:
-    """The field with the widest indices and run ends: how many values come together is known when a file is written.
-
-    The writer gives the column the narrowest type that holds them.
-    """
-    type_ = with_capacity(field.type, MAX_INT32, MAX_INT32)
-    return field if type_ == field.type else field.with_type(type_)
-
-
-def countable_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(list(map(countable, schema))).with_metadata(schema.metadata or {})
 
 
 class Spool:

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from smalti.errors import SchemaError
 from smalti.jobs.change_columns import COLUMNS_AT_A_TIME, FileValues, Matches, counts_of, find_rows
-from smalti.jobs.change_data import Chunk, KeyedRows, countable_schema
+from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FilePlan, TableFile, one_batch
-from smalti.logical.adapt import fit_array, fit_batch
+from smalti.logical.adapt import countable, countable_schema, fit_array, fit_batch
 from smalti.logical.arrays import concat_rows, filter_rows, take_rows
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, prune_partitions, undecided
@@ -141,7 +141,7 @@ def assigned_values(assignments: Sequence[Assignment], condition: Condition | No
 def merged_values(
     rows: KeyedRows,
     bounds: Filter | None,
-    updates: bool,
+    fields: Sequence[pa.Field],
     inserts: bool | None,
     partitions: Sequence[pa.Field],
     file: TableFile,
@@ -153,30 +153,38 @@ def merged_values(
     rows : KeyedRows
     bounds : Filter, optional
         The condition that keys are within the bounds of those of the data, which rules out row groups.
-    updates : bool
-        Whether rows that are found get values, and do not stay as they are.
+    fields : sequence of pyarrow.Field
+        The columns in which rows that are found get values.
     inserts : bool
         Whether rows of the data that no row of the table matches are added to the file, which is the whole table; None
         if the job adds them to other files.
     partitions : sequence of pyarrow.Field
-        Partition columns of the data. They must have the values of the rows of the table that are found.
+        Partition columns of the data. Rows that are found and have another value leave the file.
     file : TableFile
     """
     numbers = find_rows(file, rows, _may_match(bounds, file))
-    if partitions:
-        for group in file.groups:
-            _refuse_moves(rows, numbers[group], partitions, file, group)
-    matches = [Matches.of(each.is_valid()) if updates else Matches(Outcome.NONE) for each in numbers]
+    masks = ((group, _leaving(rows, numbers[group], partitions, file, group)) for group in file.groups)
+    leaving = {group: mask for group, mask in masks if mask is not None}
+    if fields:
+        matches = [Matches.of(each.is_valid()) for each in numbers]
+    else:
+        matches = [Matches.of(leaving[group]) if group in leaving else Matches(Outcome.NONE) for group in file.groups]
 
     def compute(group: int, fields: Sequence[pa.Field], found: Matches) -> list[Any]:
         wanted, step = numbers[group].filter(found.mask), COLUMNS_AT_A_TIME
         parts = (fields[start : start + step] for start in range(0, len(fields), step))
         return [column for some in parts for column in rows.gather(wanted, some)]
 
+    def moved(group: int, mask: Any) -> pa.RecordBatch:
+        batch = filter_rows(file.read(file.schema.names, group), mask)
+        wanted = [countable(field) for field in (*fields, *partitions)]
+        new = dict(zip([field.name for field in wanted], rows.gather(numbers[group].filter(mask), wanted), strict=True))
+        return pa.record_batch({name: new.get(name, batch.column(name)) for name in batch.schema.names})
+
     matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
     counts = {"rows_updated": counts_of(file, matches)["rows"]}
     if inserts is None:
-        return FileValues(compute, matches, counts, matched)
+        return FileValues(compute, matches, counts, matched, leaving=leaving, moved=moved if leaving else None)
     counts["rows_unmatched"] = left = rows.num_rows - len(matched)
     if not inserts or not left:
         return FileValues(compute, matches, counts)
@@ -191,25 +199,19 @@ def merged_values(
     return FileValues(compute, matches, counts | {"rows_inserted": left}, added=added)
 
 
-def _refuse_moves(rows: KeyedRows, numbers: Any, partitions: Sequence[pa.Field], file: TableFile, group: int) -> None:
-    """Raise if a row of the data has another partition value than the row of the table that has its key."""
+def _leaving(rows: KeyedRows, numbers: Any, partitions: Sequence[pa.Field], file: TableFile, group: int) -> Any:
+    """The rows of a row group whose rows of the data have another partition value; None if there are none."""
     is_found = numbers.is_valid()
-    if not is_found.true_count:
-        return
-    names = [field.name for field in partitions]
-    old = filter_rows(file.read(names, group), is_found).columns
-    for name, before, after in zip(names, old, rows.gather(numbers.filter(is_found), partitions), strict=True):
-        texts = [partition_texts(each) for each in (before, after)]
-        is_same = pc.coalesce(pc.equal(*texts), pc.and_(texts[0].is_null(), texts[1].is_null()))
-        if is_same.true_count < len(is_same):
-            row = pc.index(is_same, False).as_py()
-            raise SchemaError(
-                "a row of the data has the key of a row in another partition, and a merge moves no rows; delete that "
-                "row first, or add the partition column to the keys to keep both",
-                column=name,
-                found=texts[1][row].as_py(),
-                expected=texts[0][row].as_py(),
-            )
+    if not partitions or not is_found.true_count:
+        return None
+    is_other: Any = pa.scalar(False)
+    old = file.read([field.name for field in partitions], group).columns
+    for before, after in zip(old, rows.gather(numbers, partitions), strict=True):
+        one, other = map(partition_texts, (before, after))
+        is_same = pc.coalesce(pc.equal(one, other), pc.and_(one.is_null(), other.is_null()))
+        is_other = pc.or_(is_other, pc.invert(is_same))
+    is_other = pc.and_(is_found, is_other)
+    return is_other if is_other.true_count else None
 
 
 def _may_match(bounds: Filter | None, file: TableFile) -> list[bool]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -21,15 +21,18 @@ from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource, rewrite_file
 from smalti.io import write_whole
 from smalti.jobs.change_plan import Action, ColumnPlan
+from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import SplitResult, StagedFile
-from smalti.logical.adapt import Adapter, ConstantOf
+from smalti.logical.adapt import Adapter, ConstantOf, countable_schema, fit_batch
 from smalti.logical.mapping import PROCESS_SCHEMAS
 from smalti.options import WriterOptions
 from smalti.progress import Report
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, open_found
+from smalti.table.names import final_path, new_token
 from smalti.table.partitions import constants_of
+from smalti.table.staging import DirectoryPlan, StagingWriter, most_open_files
 
 
 class TableFile:
@@ -99,6 +102,8 @@ class FilePlan:
         The rows of the data that rows of the file were matched with.
     num_changed : int
         How many columns are encoded anew in a row group with a row that changes.
+    moved : iterable of batches, optional
+        Rows that leave the file for other partitions, with columns of the table.
     """
 
     columns: ColumnPlan
@@ -108,6 +113,7 @@ class FilePlan:
     counts: Mapping[str, int] = field(default_factory=dict)
     matched: Any = None
     num_changed: int = 0
+    moved: Iterable[pa.RecordBatch] | None = None
 
     def is_unchanged(self, old: pa.Schema) -> bool:
         """Whether a file with this schema stays as it is."""
@@ -141,6 +147,8 @@ class FileChange:
     changes_columns: bool = False
     #: Whether files that were added since the plan can be changed in the same way.
     follows_additions: bool = True
+    #: How files are written for rows that leave their file; None if none can.
+    files: DirectoryPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -195,8 +203,9 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     counts["files"] = 1
     if settings.is_dry:
         return SplitResult(counts=counts | estimated_bytes(opened, plan))
+    moved = _stage_moved(settings, task, opened, plan)
     if not settings.is_single and plan.actions and {Action.DROP}.issuperset(plan.actions):
-        return SplitResult(counts=counts)
+        return SplitResult(moved, counts=counts)
     path = f"{settings.staging.attempt_directory(task.index)}/changed{FILE_SUFFIX}"
     location = settings.staging.root.child(path)
     location.parent.make_directory()
@@ -210,7 +219,43 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     )
     counts |= {"bytes_copied": done.bytes_copied, "bytes_encoded": done.bytes_encoded}
     staged = StagedFile(task.relative, done.rows, location.info().size, path, (task.file.path,))
-    return SplitResult((staged,), counts=counts)
+    return SplitResult((staged, *moved), counts=counts)
+
+
+def _stage_moved(
+    settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: FilePlan
+) -> tuple[StagedFile, ...]:
+    """Write the rows that leave the file to files of their partitions."""
+    if plan.moved is None:
+        return ()
+    files = settings.change.files
+    assert files is not None
+    statistics = opened.row_group(0).raw_statistics
+    options = with_statistics(settings.options or WriterOptions(), files.file_schema, statistics)
+    return stage_rows(
+        replace(files, writer=options), f"move-{task.index:06d}", task.index, plan.moved, (task.file.path,)
+    )
+
+
+def stage_rows(
+    plan: DirectoryPlan, prefix: str, number: int, batches: Iterable[pa.RecordBatch], sources: tuple[str, ...]
+) -> tuple[StagedFile, ...]:
+    """Write rows to files of their partitions. `prefix` and `number` tell the task from others of the job."""
+    adapt = partial(fit_batch, schema=countable_schema(plan.schema))
+    attempt = f"{prefix}-{new_token()}"
+    writer = StagingWriter(plan, attempt, number, adapt, most_open_files(len(plan.schema)))
+    try:
+        for batch in batches:
+            writer.write(batch)
+        written = writer.finish()
+    except BaseException:
+        writer.abort()
+        raise
+    names = [str(PurePosixPath(final_path(file.path)).with_name(f"part{FILE_SUFFIX}")) for file in written]
+    return tuple(
+        StagedFile(name, file.num_rows, file.num_bytes, file.path, sources)
+        for name, file in zip(names, written, strict=True)
+    )
 
 
 def _refuse_link(settings: ChangeSettings, task: FileTask) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -14,22 +13,20 @@ from smalti._compat.arrow import null_array
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import AnyPath, Location
 from smalti.jobs.change_columns import change_values
-from smalti.jobs.change_data import Chunk, KeyedRows, countable_schema
+from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import key_bounds, merged_values, unmatched_rows
-from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange
+from smalti.jobs.change_task import MATCHED, ChangeSettings, FileChange, stage_rows
 from smalti.jobs.engine import run_tasks
 from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.given_data import GivenData, key_names
 from smalti.jobs.keys import refuse_fractions_as_text
-from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
-from smalti.logical.adapt import fit_array, fit_batch
+from smalti.jobs.summary import ChangeReport, SplitResult
+from smalti.logical.adapt import fit_array
 from smalti.options import WriterOptions
 from smalti.progress import Meter, Report
-from smalti.spec import FILE_SUFFIX
-from smalti.table.names import final_path, new_token
-from smalti.table.staging import DirectoryPlan, StagingWriter, most_open_files
+from smalti.table.staging import DirectoryPlan
 
 #: Values that are made at a time when rows of the data are widened to all columns of the table.
 _BATCH_CELLS = 4_000_000
@@ -54,8 +51,8 @@ def merge(
     table : path or URI
     data : Arrow data or path
         As in `add_columns`, with columns that the table has. It may be larger than memory: it is staged beside the
-        table in chunks then, of which one at a time is in memory for each task. A partition column says where rows are
-        inserted; a row whose key is in another partition is refused, if rows that match are updated.
+        table in chunks then, of which one at a time is in memory for each task. Partition columns say where rows are
+        inserted, and rows that are updated move to the partition that the data says.
     on : str or sequence of str
         Key columns. Two rows of the data with the same key are refused. A null key matches nothing, so rows of the data
         with a null key are inserted each time.
@@ -108,8 +105,8 @@ def merge(
         fields = tuple(opened.schema.field(name) for name in updated)
         in_file = inserts if opened.target.is_file else None
         kept = partitions if when_matched == "update" else []
-        values = partial(merged_values, rows, key_bounds(rows), bool(fields), in_file, kept)
-        return FileChange(partial(change_values, fields, values, None))
+        values = partial(merged_values, rows, key_bounds(rows), fields, in_file, kept)
+        return FileChange(partial(change_values, fields, values, None), files=opened.plan_files() if kept else None)
 
     def finish(opened: OpenTable, settings: ChangeSettings, done: Sequence[SplitResult]) -> list[Any]:
         notes = SplitResult(peak_memory=0, counts={"null_keys": null_keys})
@@ -147,26 +144,14 @@ def insert_chunk(
     plan: DirectoryPlan, matched: Any, task: tuple[int, Chunk], report: Report
 ) -> SplitResult | MosaicError:
     """Write the rows of a chunk that no row of the table has the keys of: files for each partition."""
-    schema, (number, chunk) = plan.schema, task
-    attempt = f"insert-{number:06d}-{new_token()}"
-    adapt = partial(fit_batch, schema=countable_schema(schema))
-    writer = StagingWriter(plan, attempt, number, adapt, most_open_files(len(schema)))
+    number, chunk = task
+    rows = unmatched_rows(chunk, matched)
     try:
-        rows = unmatched_rows(chunk, matched)
-        for batch in rows.to_batches(max_chunksize=max(1, _BATCH_CELLS // len(schema))):
-            writer.write(batch)
-            report(batch.num_rows, 0)
-        written = writer.finish()
-    except BaseException as error:
-        writer.abort()
-        if isinstance(error, MosaicError):
-            return error
-        raise
-    names = [str(PurePosixPath(final_path(file.path)).with_name(f"part{FILE_SUFFIX}")) for file in written]
-    staged = [
-        StagedFile(name, file.num_rows, file.num_bytes, file.path, ())
-        for name, file in zip(names, written, strict=True)
-    ]
+        batches = rows.to_batches(max_chunksize=max(1, _BATCH_CELLS // len(plan.schema)))
+        staged = stage_rows(plan, f"insert-{number:06d}", number, batches, ())
+    except MosaicError as error:
+        return error
+    report(rows.num_rows, 0)
     counts = {"rows": rows.num_rows, "rows_inserted": rows.num_rows, "files": len(staged)}
     counts["bytes_encoded"] = sum(file.num_bytes for file in staged)
-    return SplitResult(tuple(staged), counts=counts)
+    return SplitResult(staged, counts=counts)

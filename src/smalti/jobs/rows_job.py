@@ -14,14 +14,13 @@ from smalti._compat.arrow import empty_batch, null_array, pandas_scalar
 from smalti.errors import SchemaError
 from smalti.io.locations import AnyPath
 from smalti.jobs.change_columns import change_values
-from smalti.jobs.change_data import countable
 from smalti.jobs.change_job import OpenTable, RunValues, run_change
 from smalti.jobs.change_plan import check_columns_exist
 from smalti.jobs.change_rows import Assignment, Condition, assigned_values, delete_rows, evaluate
 from smalti.jobs.change_task import FileChange
 from smalti.jobs.staging import describe
 from smalti.jobs.summary import ChangeReport
-from smalti.logical.adapt import fit_array
+from smalti.logical.adapt import countable, fit_array
 from smalti.logical.types import is_encoded, is_list_like, map_children
 from smalti.predicate.python import AnyFilter, columns_of_expression
 

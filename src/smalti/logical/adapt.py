@@ -12,7 +12,7 @@ from smalti._compat import arrow as compat
 from smalti._core.allowance import Allowance
 from smalti.errors import CorruptFileError, SchemaError
 from smalti.logical.patterns import match_names
-from smalti.logical.types import fixed_bytes
+from smalti.logical.types import MAX_INT32, fixed_bytes, with_capacity
 from smalti.logical.widen import lost_part, widen_values
 
 #: Brings an array of a file to the field of the schema.
@@ -141,6 +141,19 @@ def _counted(make: Callable[[], Any], rows: int, type_: Any, allowance: Allowanc
 def adapt_batch(batch: pa.RecordBatch, schema: pa.Schema, allowance: Allowance | None = None) -> pa.RecordBatch:
     """One batch with exactly the columns of `schema`: widened where types differ, nulls where columns are missing."""
     return batch if batch.schema.equals(schema) else Adapter(schema, batch.schema.names).adapt(batch, allowance)
+
+
+def countable(field: pa.Field) -> pa.Field:
+    """The field with the widest indices and run ends: how many values come together is known when a file is written.
+
+    The writer gives the column the narrowest type that holds them.
+    """
+    type_ = with_capacity(field.type, MAX_INT32, MAX_INT32)
+    return field if type_ == field.type else field.with_type(type_)
+
+
+def countable_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(list(map(countable, schema))).with_metadata(schema.metadata or {})
 
 
 def fit_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

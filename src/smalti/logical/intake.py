@@ -28,12 +28,10 @@ from smalti.logical.tree import (
     plan_schema,
     stored_columns,
 )
-from smalti.logical.types import is_list_like, keeps_units, unwrapped, with_capacity
+from smalti.logical.types import MAX_INT16, MAX_INT32, is_list_like, keeps_units, unwrapped, with_capacity
 from smalti.logical.widen import widen_values
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
-#: The most that the narrowest run ends can count, and the widest that a row group needs.
-MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
 #: Errors of arrays that cannot be stored, for instance because they are too large.
 _UNFIT = (SchemaError, pa.ArrowInvalid, pa.ArrowCapacityError)
 
