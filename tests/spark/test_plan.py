@@ -19,6 +19,7 @@ from smalti.io.services import storage_arguments
 from smalti.moments import TICKS
 from smalti.options import WriterOptions
 from smalti.predicate import prune_partitions
+from smalti.spark.driver import questions
 from smalti.spark.driver.plan import Table
 from smalti.spark.filters import SparkFilter, comparable_values, filter_tree
 from smalti.spark.options import camel_case, parse_names, parse_read_options, parse_write_options
@@ -35,6 +36,7 @@ from smalti.spark.types import (
 )
 from smalti.table.names import partition_directory
 from smalti.table.partitions import by_directory, check_partition_columns, partition_value
+from smalti.table.snapshot import Snapshot
 from smalti.table.splits import rows_per_batch
 from smalti.units import parse_bytes
 from tests.support import tables
@@ -335,6 +337,42 @@ def test_every_task_reports_what_it_has_read(tmp_path: Path, limit: int | None) 
     for split in table.splits(schema):
         scan = TaskScan(table.options, schema, limit=limit)
         assert sum(batch.num_rows for _, batch in scan.read(pickle.dumps(split), Metrics())) == (limit or 10)
+
+
+@pytest.mark.parametrize("count", [3, 9])
+def test_the_driver_opens_files_only_where_it_must(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for the hidden column, unless it has row groups; and for an aggregate not all files of a large table."""
+    for number in range(count):
+        smalti.write_table(pa.table({"x": range(4)}), tmp_path / f"{number}.mosaic", row_group_max_rows=2)
+    opened, open_file = [], Snapshot.open
+    monkeypatch.setattr(Snapshot, "open", lambda table, file: (opened.append(file.path), open_file(table, file))[1])
+    monkeypatch.setattr(questions, "_MAX_OPENED", 0)
+    monkeypatch.setattr("smalti.spark.driver.plan._MAX_AGGREGATED", 5)
+
+    def ask(question: str, fields: list[str], **named: Any) -> tuple[dict[str, Any], Any]:
+        hidden = [st.StructField("_metadata", st.StructType([st.StructField(name, st.LongType()) for name in fields]))]
+        schema = st.StructType([st.StructField("x", st.LongType()), *(hidden if fields else [])])
+        asked = {"question": "open", "options": {"path": str(tmp_path)}, "given": True}
+        table, _ = questions.answer(asked, ())
+        opened.clear()
+        common = {"table": table["table"], "schema": schema.json(), "filters": [], "decided": [], "order": []}
+        return questions.answer({"question": question, "statistics": False, **common, **named}, ())
+
+    for fields, pieces in ([], 1), (["file_size", "row_index"], 1), (["row_group"], 2):
+        _, (scan, *splits) = ask("plan", fields)
+        assert len(set(opened)) == (count if pieces == 2 else 1)
+        found = [batch for split in splits for _, batch in pickle.loads(scan).read(split, Metrics())]
+        assert sum(batch.num_rows for batch in found) == 4 * count
+        assert sum(len(pickle.loads(split)) for split in splits) == pieces * count
+        hidden = [row["_metadata"] for batch in found for row in batch.to_pylist() if fields]
+        assert [row["row_index"] for row in hidden if "row_index" in row] == list(range(4)) * (
+            count if pieces == 1 and fields else 0
+        )
+        assert [row["row_group"] for row in hidden if "row_group" in row] == [0, 0, 1, 1] * (
+            count if pieces == 2 else 0
+        )
+    rows = ask("aggregate", [], functions=[["count"]], groups=[])[0]["rows"]
+    assert (rows, len(opened)) == (([[4 * count]], count) if count <= 5 else (None, 0))
 
 
 @pytest.mark.parametrize("option", ["ignorecorruptfiles", "ignoremissingfiles", "plain"])

@@ -14,6 +14,8 @@ from smalti.table.splits import Piece
 HIDDEN = "_metadata"
 #: The field that has the number of a row in its file, which only the reader of the file knows.
 ROW_INDEX = "row_index"
+#: The field that has the number of the row group of a row.
+ROW_GROUP = "row_group"
 #: The column of row numbers in batches on their way to the hidden column; no column of a table has this name.
 NUMBERS = RowIndex("\0row number")
 #: What a path of Hadoop's leaves as it is in a URI.
@@ -39,7 +41,7 @@ _FIELDS: Mapping[str, Callable[[Piece, str], object]] = {
     "file_block_start": lambda *_: 0,
     "file_block_length": lambda piece, _: piece.file.size,
     "file_modification_time": lambda piece, _: piece.file.modified // 1_000_000 * 1_000,  # Spark tells milliseconds
-    "row_group": lambda piece, _: piece.row_groups[0] if piece.row_groups else 0,
+    ROW_GROUP: lambda piece, _: piece.row_groups[0] if piece.row_groups else 0,
 }
 
 
@@ -49,9 +51,9 @@ def stored_part(schema: pa.Schema) -> pa.Schema:
     return schema if index < 0 or not pa.types.is_struct(schema.field(index).type) else schema.remove(index)
 
 
-def asks_row_numbers(schema: pa.Schema) -> bool:
-    """Whether the hidden column of a schema has the numbers of rows."""
-    return stored_part(schema) is not schema and schema.field(HIDDEN).type.get_field_index(ROW_INDEX) >= 0
+def asks_for(schema: pa.Schema, field: str) -> bool:
+    """Whether a schema has the hidden column, with a field."""
+    return stored_part(schema) is not schema and schema.field(HIDDEN).type.get_field_index(field) >= 0
 
 
 def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:

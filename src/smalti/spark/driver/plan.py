@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 #: How many files are opened at the same time.
 _PARALLEL = 16
 #: Statistics of more columns and row groups than this stay in the files, where tasks find them. A million takes about
+#: The most files that the driver opens to answer an aggregate. Of more files, tasks read the index, all at once.
+_MAX_AGGREGATED = 1_000
 #: 300 MB in the planner's process: ten columns of 100,000 files.
 _MAX_STATISTICS = 1_000_000
 
@@ -265,7 +267,7 @@ class Table:
             return None
         facts = self._snapshot.facts
         check_unchanged([file for file in self.files if file.path in facts], self._locations, self.options)
-        self.learn_facts()
+        self.learn_facts(_MAX_AGGREGATED)
         names = set(self.partitions().names) if self.files else set(groups)
         if set(groups) - names or set(groups) & self._stored_partitions():
             return None

@@ -26,7 +26,7 @@ from smalti.spark.driver.plan import Table, find_table
 from smalti.spark.driver.stream import find_stream
 from smalti.spark.driver.write import begin_write
 from smalti.spark.filters import parse_filters
-from smalti.spark.hidden import stored_part
+from smalti.spark.hidden import ROW_GROUP, asks_for, stored_part
 from smalti.spark.options import parse_read_options, parse_write_options
 from smalti.spark.task.read import TaskScan
 from smalti.spark.types import arrow_schema, fits, spark_schema
@@ -86,7 +86,7 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     filters = parse_filters(question["filters"])
     order, limit = question["order"], question.get("limit")
     splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
-    if stored_part(schema) is not schema:  # The hidden column tells of row groups, so they are read one by one.
+    if asks_for(schema, ROW_GROUP):  # Row groups are read one by one, so it has to be known how many there are.
         table.learn_facts()
         splits = [tuple(table.by_row_group(split)) for split in splits]
     scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order], table.source)

@@ -30,7 +30,7 @@ from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters, without_not_null
-from smalti.spark.hidden import NUMBERS, add_hidden, asks_row_numbers, file_uri, stored_part
+from smalti.spark.hidden import NUMBERS, ROW_INDEX, add_hidden, asks_for, file_uri, stored_part
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import convert_array
 from smalti.table.listing import open_found
@@ -208,7 +208,7 @@ class TaskScan:
         metrics.skipped += len(groups) - len(kept)
         constants, convert = constants_of(piece.file.partition), partial(to_spark, piece.file.path)
         # Row numbers are the first column of what is read, and the last of what is handed on.
-        is_numbered = asks_row_numbers(self.schema)
+        is_numbered = asks_for(self.schema, ROW_INDEX)
         schema = self.stored.append(NUMBERS.field) if is_numbered else self.stored
         names = [NUMBERS.name, *stored.wanted] if is_numbered else stored.wanted
         adapter = Adapter(schema, names, constants, convert)
