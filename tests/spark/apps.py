@@ -87,6 +87,11 @@ def connect(table: str) -> None:
         "union": frame.where("x = 1").union(frame.where("x = 2")).select("y").toPandas()["y"].tolist(),
         "copied": spark.read.format("mosaic").load(table + ".copy").count(),
     }
+    spark.sql(f"CREATE TABLE kept (x BIGINT, y BIGINT) USING mosaic LOCATION '{table}.copy'")
+    try:
+        spark.sql("ALTER TABLE kept RENAME COLUMN x TO z")
+    except Exception as error:
+        found["refused"] = "smalti.jobs.rename_columns(" in str(error)
     print("found", json.dumps(found), flush=True)
     spark.stop()
 

@@ -247,6 +247,7 @@ class TestCaches:
         spark.sql(f"CREATE TEMPORARY VIEW cached_using USING mosaic OPTIONS (path '{path}')")
         spark.sql("CACHE TABLE cached_using")
         among = spark.range(99).where(f"id IN (SELECT id FROM mosaic.`{path}`)").cache()
+        glob = spark.read.format("mosaic").load(str(tmp_path / "[t]")).cache()
         spark.sql(f"CREATE TABLE cached_at (id BIGINT) USING mosaic LOCATION '{path}'")
         try:
             spark.sql("CACHE TABLE cached_at")
@@ -254,7 +255,7 @@ class TestCaches:
             def counts() -> dict[int, list[str]]:
                 views = {name: spark.table(name) for name in ("cached_view", "cached_using", "cached_at")}
                 found: dict[int, list[str]] = {}
-                for name, each in {"frame": frame, "load": load(), "among": among, **views}.items():
+                for name, each in {"frame": frame, "load": load(), "among": among, "glob": glob, **views}.items():
                     found.setdefault(each.count(), []).append(name)
                 return found
 

@@ -82,7 +82,7 @@ def test_a_client_of_connect_brings_the_jar(tmp_path: Path) -> None:
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]
     found = json.loads(line.removeprefix("found "))
     assert found.pop("session").startswith("pyspark.sql.connect")
-    assert found == {"before": True, "union": [2, 4], "copied": 3}
+    assert found == {"before": True, "union": [2, 4], "copied": 3, "refused": True}
 
 
 @long_only  # A server of Connect runs SQL without a Python driver, too.

@@ -315,7 +315,8 @@ class Table:
                 if fitting is not None and wanted is not None and self.options.of_catalog:
                     known = {*fitting.wanted, *file.partition}
                     lacking = [name for name in wanted.names if name not in known]
-                    self.lacking = (lacking, opened.column_names) if lacking else None
+                    if lacking:
+                        self.lacking = lacking, opened.column_names
                 return opened.schema if fitting is None else fitting.schema
         except (*UNREADABLE, FileNotFoundError) as error:
             skip_unreadable(file, error, self.options)

@@ -87,9 +87,11 @@ class DirectoryWrite:
         self._success_file = options.success_file
         #: The number of the table's last record when the write has begun, if other rows of the table stay.
         self._since: int | None = None
-        # A Paimon table is refused before a task starts; a table whose rows stay has to be listed for that anyway.
-        if self._mode == "create" or (self._mode == "overwrite" and not partition):
+        # A Paimon table is refused before a task starts; a table that is appended to has to be listed for that anyway.
+        if self._mode in ("overwrite", "create"):
             refuse_writing(self.plan.root)
+            # Rows of a partition are not compared with those that they replace, which need not be readable.
+            self._since = list_table(self.plan.root).state.number if partition else None
         else:
             self._since = check_fits(self.plan, "the DataFrame")
 
