@@ -356,7 +356,8 @@ def test_the_driver_opens_files_only_where_it_must(tmp_path: Path, count: int, m
         table, _ = questions.answer(asked, ())
         opened.clear()
         common = {"table": table["table"], "schema": schema.json(), "filters": [], "decided": [], "order": []}
-        return questions.answer({"question": question, "statistics": False, **common, **named}, ())
+        common |= {"hidden": "_metadata" if fields else None, "defaults": {}, "statistics": False}
+        return questions.answer({"question": question, **common, **named}, ())
 
     for fields, pieces in ([], 1), (["file_size", "row_index"], 1), (["row_group"], 2):
         _, (scan, *splits) = ask("plan", fields)

@@ -148,13 +148,14 @@ def _widen_stored(a: Any, b: Any) -> pa.DataType | None:
 
 
 def _widen_field(a: pa.Field, b: pa.Field) -> pa.Field | None:
-    """The field for both; it keeps the metadata of the first, unless they differ."""
+    """The field for both, with the metadata of both, but for what they disagree on."""
     type_ = widen(a.type, b.type)
     if type_ is None:
         return None
     widened = pa.field(a.name, type_, a.nullable or b.nullable)
-    same: Any = a.metadata if a.metadata == b.metadata else None
-    return widened.with_metadata(same) if same else widened
+    one, other = a.metadata or {}, b.metadata or {}
+    agreed: Any = {key: value for key, value in {**one, **other}.items() if one.get(key, value) == value}
+    return widened.with_metadata(agreed) if agreed else widened
 
 
 def widen_values(array: Any, type_: Any) -> Any:

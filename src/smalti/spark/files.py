@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.reader import MosaicFile
+from smalti.logical.types import map_children
 from smalti.spark.options import ReadOptions
-from smalti.spark.types import fits, needed_paths
+from smalti.spark.types import fits, needed_paths, spelled_as
 from smalti.table.listing import FoundFile
 
 #: The errors of files that `ignoreCorruptFiles` passes over. A file that was replaced is never passed over, because
@@ -66,6 +69,8 @@ def stored_columns(
     # Names and types are asked for in lists, which is cheaper than a field object for each of 10,000 columns.
     targets = dict(zip(schema.names, schema.types, strict=True))
     types = dict(zip([asked for asked, _ in pairs], stored.types, strict=True))
+    if not case_sensitive:
+        targets.update({name: spelled_as(targets[name], type_) for name, type_ in types.items()})
     for name, type_ in types.items():
         if type_ != targets[name] and not fits(type_, targets[name]):
             raise SchemaError(
@@ -89,18 +94,36 @@ def stored_columns(
 def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str, pa.Schema]]:
     """Schemas in which every name is spelled as in the first schema that has it, so that case makes no second column.
 
-    Files that share a schema share the object, which is looked at once.
+    So are the fields of structs, at every depth. Files that share a schema share the object, which is looked at once.
     """
-    first: dict[str, str] = {}
+    spelling: dict[tuple[str, ...], str] = {}
     seen: dict[int, tuple[pa.Schema, pa.Schema]] = {}
     for path, schema in schemas:
         if id(schema) not in seen:
-            names = [first.setdefault(name.lower(), name) for name in schema.names]
-            if len(set(names)) < len(names):
-                names = schema.names  # The file has both spellings, and only the user can tell which one is meant.
-            renamed = schema if names == schema.names else pa.schema(map(pa.Field.with_name, schema, names))
-            seen[id(schema)] = schema, renamed
+            names = _spell(schema.names, (), spelling)
+            types = [
+                _spell_fields(type_, (name.lower(),), spelling) for name, type_ in zip(names, schema.types, strict=True)
+            ]
+            is_same = names == schema.names and types == schema.types
+            fields = () if is_same else map(pa.Field.with_type, map(pa.Field.with_name, schema, names), types)
+            seen[id(schema)] = schema, schema if is_same else pa.schema(fields).with_metadata(schema.metadata or {})
         yield path, seen[id(schema)][1]
+
+
+def _spell(names: Sequence[str], parents: tuple[str, ...], spelling: dict[tuple[str, ...], str]) -> list[str]:
+    """Names that belong together, as they were spelled first; `spelling` has that by their path in lower case."""
+    spelled = [spelling.setdefault((*parents, name.lower()), name) for name in names]
+    # If both spellings are there, only the user can tell which one is meant.
+    return spelled if len(set(spelled)) == len(names) else list(names)
+
+
+def _spell_fields(type_: Any, parents: tuple[str, ...], spelling: dict[tuple[str, ...], str]) -> Any:
+    """A type with the fields of its structs spelled as they were first."""
+    if pt.is_struct(type_):
+        names = _spell([field.name for field in type_], parents, spelling)
+        types = [_spell_fields(field.type, (*parents, field.name.lower()), spelling) for field in type_]
+        return pa.struct(map(pa.Field.with_type, map(pa.Field.with_name, type_, names), types))
+    return map_children(type_, lambda child: _spell_fields(child, (*parents, ""), spelling))
 
 
 def skip_unreadable(file: FoundFile, error: Exception, options: ReadOptions) -> None:

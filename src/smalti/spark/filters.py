@@ -7,9 +7,7 @@ as microseconds for nanoseconds.
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ import pyarrow.types as pt
 from smalti.errors import SchemaError
 from smalti.predicate.evaluate import Filter, fit_values, match_mask
 from smalti.predicate.tree import And, Compare, IsIn, IsNull, MatchString, Not, Or, Tree, check_depth, join
-from smalti.spark.types import is_exact, plain_type
+from smalti.spark.types import is_exact, parse_value, plain_type
 from smalti.table.partitions import partition_value
 
 #: A filter: Spark's name of it, then its column and values, or its children. `jvm/Filters.java` writes them.
@@ -36,13 +34,6 @@ _OPERATORS = {
 }
 #: Filters of filters.
 _CONNECTIVES = ("AND", "OR", "NOT")
-#: How values are parsed that JSON has no type for, by the name of their kind. Dates and timestamps are whole numbers of
-#: days and microseconds since 1970: Python's own lack years that Spark and Arrow have.
-_VALUES: dict[str, Callable[[Any], object]] = {
-    "double": float,
-    "decimal": Decimal,
-    "binary": base64.b64decode,
-}
 
 
 def parse_filters(written: Sequence[Any]) -> tuple[SparkFilter, ...]:
@@ -73,14 +64,7 @@ def _parse(filter_: Sequence[Any]) -> SparkFilter:
         return (name, *map(_parse, rest))
     if name == "<>":
         return ("NOT", _parse(["=", *rest]))
-    return (name, rest[0], *map(_parse_value, rest[1:]))
-
-
-def _parse_value(value: Any) -> object:
-    if isinstance(value, dict):
-        ((kind, text),) = value.items()
-        return _VALUES[kind](text)
-    return value
+    return (name, rest[0], *map(parse_value, rest[1:]))
 
 
 def rename_in_filters(filters: Sequence[SparkFilter], names: Mapping[str, str]) -> list[SparkFilter]:

@@ -1,4 +1,8 @@
-"""The hidden column `_metadata`: file and number of each row, as Spark's own formats tell them, and the row group."""
+"""The hidden column `_metadata`: file and number of each row, as Spark's own formats tell them, and the row group.
+
+Which column of a scan is the hidden one, the provider says: a table may store a column of its name, and then Spark
+calls the hidden one otherwise.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,14 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from smalti.logical.mapping import ColumnMapping
 from smalti.mosaic.rows import RowIndex
 from smalti.table.splits import Piece
 
-HIDDEN = "_metadata"
 #: The field that has the number of a row in its file, which only the reader of the file knows.
 ROW_INDEX = "row_index"
 #: The field that has the number of the row group of a row.
 ROW_GROUP = "row_group"
-#: The column of row numbers in batches on their way to the hidden column; no column of a table has this name.
-NUMBERS = RowIndex("\0row number")
 #: What a path of Hadoop's leaves as it is in a URI.
 _SAFE = "/=:@!$&'()*+,;~-._"
 
@@ -45,32 +47,43 @@ _FIELDS: Mapping[str, Callable[[Piece, str], object]] = {
 }
 
 
-def stored_part(schema: pa.Schema) -> pa.Schema:
+def stored_part(schema: pa.Schema, hidden: str | None) -> pa.Schema:
     """A schema without the hidden column."""
-    index = schema.get_field_index(HIDDEN)
-    return schema if index < 0 or not pa.types.is_struct(schema.field(index).type) else schema.remove(index)
+    return schema if hidden is None else schema.remove(schema.get_field_index(hidden))
 
 
-def asks_for(schema: pa.Schema, field: str) -> bool:
+def asks_for(schema: pa.Schema, hidden: str | None, field: str) -> bool:
     """Whether a schema has the hidden column, with a field."""
-    return stored_part(schema) is not schema and schema.field(HIDDEN).type.get_field_index(field) >= 0
+    return hidden is not None and schema.field(hidden).type.get_field_index(field) >= 0
 
 
-def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, piece: Piece, uri: str) -> pa.RecordBatch:
-    """A batch of a piece with the hidden column, where a schema has it.
+def row_index(schema: pa.Schema, hidden: str | None, columns: ColumnMapping) -> RowIndex | None:
+    """The column of row numbers that is read of a file with some columns, under a name that no column has.
+
+    None if the hidden column does not have them.
+    """
+    if not asks_for(schema, hidden, ROW_INDEX):
+        return None
+    name = ROW_INDEX
+    while schema.get_field_index(name) >= 0 or columns.present([name]):
+        name += "_"
+    return RowIndex(name)
+
+
+def add_hidden(batch: pa.RecordBatch, schema: pa.Schema, hidden: str, piece: Piece, uri: str) -> pa.RecordBatch:
+    """A batch of a piece with the hidden column.
 
     The batch may end with row numbers. Rows that pypaimon has merged are in no file, and have none.
     """
-    index = schema.get_field_index(HIDDEN)
+    index = schema.get_field_index(hidden)
     fields = list(schema.field(index).type)
     columns = list(batch.columns)
-    numbers = columns.pop() if batch.schema.names[-1:] == [NUMBERS.name] else pa.nulls(batch.num_rows, pa.int64())
+    numbers = columns.pop() if len(columns) == len(schema) else pa.nulls(batch.num_rows, pa.int64())
     arrays = [
         numbers
         if field.name == ROW_INDEX
         else pa.repeat(pa.scalar(_FIELDS[field.name](piece, uri), field.type), batch.num_rows)
         for field in fields
     ]
-    hidden = pa.StructArray.from_arrays(arrays, fields=fields)
-    columns.insert(index, hidden)
+    columns.insert(index, pa.StructArray.from_arrays(arrays, fields=fields))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -153,7 +153,7 @@ class SnapshotStream:
                 "a stream begins with the newest snapshot: snapshotId, tagName and timestamp are for batches",
                 path=options.paths[0],
             )
-        self._table = table
+        self.table = table
         refuse_stream(table.table.table)
 
     def first_offset(self) -> Offset:
@@ -161,18 +161,18 @@ class SnapshotStream:
 
     def available(self) -> int:
         """The id of the newest snapshot."""
-        return latest_snapshot(self._table.table.table)
+        return latest_snapshot(self.table.table.table)
 
     def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
         latest = self.available() if available is None else available
-        return {"snapshot": last_of_batch(self._table.table.table, start["snapshot"], latest, max_files)}
+        return {"snapshot": last_of_batch(self.table.table.table, start["snapshot"], latest, max_files)}
 
     @property
     def source(self) -> PaimonTable:
-        return self._table.table
+        return self.table.table
 
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:  # noqa: ARG002
-        return self._table.tasks(appended(self._table.table, start["snapshot"], end["snapshot"]))
+        return self.table.tasks(appended(self.table.table, start["snapshot"], end["snapshot"]))
 
 
 def as_filter(types: pa.Schema, filters: Sequence[Any]) -> Filter | None:

@@ -7,10 +7,12 @@ beyond its type, such as a comment or that it is a varchar, travels as metadata 
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -19,7 +21,7 @@ import pyarrow.types as pt
 from pyspark.sql import types as st
 
 from smalti.errors import SchemaError
-from smalti.logical.types import is_list_like, storage_type
+from smalti.logical.types import is_list_like, map_of, storage_type
 from smalti.logical.widen import widen
 
 #: Fields of either side, and what they become.
@@ -42,8 +44,10 @@ _PLAIN: dict[pa.DataType, st.DataType] = {
     pa.binary(): st.BinaryType(),
     pa.date32(): st.DateType(),
 }
-#: The key of what Spark keeps of a column, as JSON, in the metadata of an Arrow field.
-_SPARK_METADATA = b"spark.metadata"
+#: The keys of what Spark keeps of a column, and of the collations in its type: JSON, in the metadata of an Arrow field.
+_OF_SPARK = _SPARK_METADATA, _SPARK_COLLATIONS = b"spark.metadata", b"spark.collations"
+#: What Spark calls the value that a column has in rows which were written before it was added, in its metadata.
+_DEFAULT = "EXISTS_DEFAULT"
 _TO_ARROW = {type(spark): arrow for arrow, spark in _PLAIN.items()}
 
 
@@ -104,13 +108,32 @@ def is_variant(type_: Any) -> bool:
 
 
 def _spark_field(field: pa.Field) -> st.StructField:
-    kept = (field.metadata or {}).get(_SPARK_METADATA)
-    return st.StructField(field.name, spark_type(field.type), metadata=json.loads(kept) if kept else None)
+    kept = {key: json.loads(text) for key, text in (field.metadata or {}).items() if key in _OF_SPARK}
+    type_ = _collated(spark_type(field.type), kept.get(_SPARK_COLLATIONS, {}))
+    return st.StructField(field.name, type_, metadata=kept.get(_SPARK_METADATA))
+
+
+def _collated(type_: st.DataType, collations: Mapping[str, str], path: str = "") -> st.DataType:
+    """A type with the collations of its texts, which are named with their providers; structs in it have their own."""
+    if not collations:
+        return type_
+    if isinstance(type_, st.StringType) and path in collations:
+        return st.StringType(collations[path].partition(".")[2])
+    if isinstance(type_, st.ArrayType):
+        return st.ArrayType(_collated(type_.elementType, collations, f"{path}.element"), type_.containsNull)
+    if isinstance(type_, st.MapType):
+        key = _collated(type_.keyType, collations, f"{path}.key")
+        return st.MapType(key, _collated(type_.valueType, collations, f"{path}.value"), type_.valueContainsNull)
+    return type_
 
 
 def _arrow_field(field: st.StructField, time: pa.DataType) -> pa.Field:
     arrow = pa.field(field.name, arrow_type(field.dataType, time), field.nullable)
-    return arrow.with_metadata({_SPARK_METADATA: json.dumps(field.metadata)}) if field.metadata else arrow
+    # Spark's paths start with the name of the field. Here they do not, so that they stay right if it is renamed.
+    found = {path.removeprefix(field.name): name for path, name in field.getCollationMetadata().items()}
+    values = zip(_OF_SPARK, (field.metadata, found), strict=True)
+    kept: dict[bytes | str, bytes | str] = {key: json.dumps(value) for key, value in values if value}
+    return arrow.with_metadata(kept) if kept else arrow
 
 
 def _each(fields: Iterable[F], convert_field: Callable[[F], R]) -> list[R]:
@@ -175,8 +198,15 @@ def arrow_type(type_: st.DataType, time: pa.DataType = _SPARK_TIME) -> pa.DataTy
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:
-    """The Arrow schema of the batches that Java and Python send each other for a schema of Spark's."""
-    return pa.schema(_each(schema.fields, lambda f: pa.field(f.name, arrow_type(f.dataType), f.nullable)))
+    """The Arrow schema of the batches that Java and Python send each other for a schema of Spark's.
+
+    A column that may not be null may be missing in a file if it has a default value.
+    """
+
+    def convert_field(field: st.StructField) -> pa.Field:
+        return pa.field(field.name, arrow_type(field.dataType), field.nullable or _DEFAULT in (field.metadata or {}))
+
+    return pa.schema(_each(schema.fields, convert_field))
 
 
 def stored_schema(schema: st.StructType) -> pa.Schema:
@@ -257,6 +287,42 @@ _NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|NaN|-?Infi
 
 # --- values ---------------------------------------------------------------------------------------------------------
 
+#: How values are parsed that JSON has no type for, by the name of their kind. Dates and timestamps are whole numbers of
+#: days and microseconds since 1970: Python's own lack years that Spark and Arrow have.
+_VALUES: dict[str, Callable[[Any], object]] = {"double": float, "decimal": Decimal, "binary": base64.b64decode}
+
+
+def parse_value(value: Any) -> object:
+    """A value that the provider has written, as Arrow takes it; see `jvm/Filters.java`."""
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()
+        return _VALUES[kind](text)
+    return value
+
+
+def default_row(defaults: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """One row of the values that columns have in files which lack them, as the provider has written them by name.
+
+    Examples
+    --------
+    >>> default_row({"price": {"decimal": "1.50"}}, pa.schema([("price", pa.decimal128(9, 2))])).to_pylist()
+    [{'price': Decimal('1.50')}]
+    """
+    fields = [schema.field(name) for name in defaults]
+    arrays = [pa.array([_parse_nested(defaults[field.name], field.type)], field.type) for field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _parse_nested(value: Any, type_: Any) -> object:
+    if value is None:
+        return None
+    if pt.is_struct(type_):
+        return {field.name: _parse_nested(part, field.type) for field, part in zip(type_, value, strict=True)}
+    if pt.is_map(type_):
+        kinds = pa.list_(type_.key_type), pa.list_(type_.item_type)
+        return list(zip(*map(_parse_nested, value, kinds), strict=True))
+    return [_parse_nested(part, type_.value_type) for part in value] if pt.is_list(type_) else parse_value(value)
+
 
 def is_exact(stored: Any) -> bool:
     """Whether Spark sees the very values that are stored, so that statistics speak about what Spark compares."""
@@ -293,6 +359,37 @@ def fits(stored: Any, wanted: Any) -> bool:
     if pt.is_time(stored):
         return bool(pt.is_time(wanted) or wanted == pa.int32())
     return bool(widen(stored, wanted) == wanted)
+
+
+def spelled_as(wanted: Any, stored: Any) -> Any:
+    """`wanted` with the fields of its structs spelled as in `stored`, where they differ only in case.
+
+    A field that is spelled alike comes first, so that both of two spellings can be read.
+
+    Examples
+    --------
+    >>> spelled_as(pa.list_(pa.struct([("A", pa.int32())])), pa.list_(pa.struct([("a", pa.int8()), ("b", pa.int8())])))
+    ListType(list<item: struct<a: int32>>)
+    """
+    stored = plain_type(stored)
+    if wanted == stored or not pt.is_nested(wanted):
+        return wanted
+    if pt.is_struct(stored) and pt.is_struct(wanted):
+        types = {field.name: field.type for field in stored}
+        asked = {field.name for field in wanted}
+        others = {name.lower(): name for name in reversed(types) if name not in asked}
+        fields = []
+        for field in wanted:
+            name = field.name if field.name in types else others.pop(field.name.lower(), field.name)
+            type_ = spelled_as(field.type, types[name]) if name in types else field.type
+            fields.append(field.with_name(name).with_type(type_))
+        return pa.struct(fields)
+    if is_list_like(stored) and is_list_like(wanted):
+        return pa.list_(wanted.value_field.with_type(spelled_as(wanted.value_type, stored.value_type)))
+    if pt.is_map(stored) and pt.is_map(wanted):
+        key = wanted.key_field.with_type(spelled_as(wanted.key_type, stored.key_type))
+        return map_of(key, wanted.item_field.with_type(spelled_as(wanted.item_type, stored.item_type)))
+    return wanted
 
 
 def needed_paths(name: str, stored: Any, wanted: Any) -> list[str]:

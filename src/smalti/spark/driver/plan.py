@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
-#: Statistics of more columns and row groups than this stay in the files, where tasks find them. A million takes about
 #: The most files that the driver opens to answer an aggregate. Of more files, tasks read the index, all at once.
 _MAX_AGGREGATED = 1_000
+#: Statistics of more columns and row groups than this stay in the files, where tasks find them. A million takes about
 #: 300 MB in the planner's process: ten columns of 100,000 files.
 _MAX_STATISTICS = 1_000_000
 

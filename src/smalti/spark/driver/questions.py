@@ -29,10 +29,11 @@ from smalti.spark.filters import parse_filters
 from smalti.spark.hidden import ROW_GROUP, asks_for, stored_part
 from smalti.spark.options import parse_read_options, parse_write_options
 from smalti.spark.task.read import TaskScan
-from smalti.spark.types import arrow_schema, fits, spark_schema
+from smalti.spark.types import arrow_schema, default_row, fits, spark_schema
 
 if TYPE_CHECKING:
     from smalti.spark.paimon import SnapshotTable
+    from smalti.table.splits import Piece
 
     OpenedTable = Table | SnapshotTable
 
@@ -84,19 +85,27 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     table = _narrowed(question, parts)
     schema = _parse_arrow_schema(question["schema"])
     filters = parse_filters(question["filters"])
-    order, limit = question["order"], question.get("limit")
-    splits = table.splits(stored_part(schema), filters, limit=None if order else limit)
-    if asks_for(schema, ROW_GROUP):  # Row groups are read one by one, so it has to be known how many there are.
-        table.learn_facts()
-        splits = [tuple(table.by_row_group(split)) for split in splits]
-    scan = TaskScan(table.options, schema, filters, limit, [tuple(key) for key in order], table.source)
+    order, limit, hidden = question["order"], question.get("limit"), question["hidden"]
+    stored = stored_part(schema, hidden)
+    splits = table.splits(stored, filters, limit=None if order else limit)
+    if asks_for(schema, hidden, ROW_GROUP):
+        splits = _by_row_group(table, splits)
+    defaults = default_row(question["defaults"], schema)
+    order = [tuple(key) for key in order]
+    scan = TaskScan(table.options, schema, filters, limit, order, table.source, defaults, hidden)
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
     if isinstance(table, Table) and table.lacking:
         facts["lacking"], facts["stored"] = table.lacking
     if question["statistics"]:
-        facts["columns"] = table.statistics(stored_part(schema), pieces)
+        facts["columns"] = table.statistics(stored, pieces)
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
+
+
+def _by_row_group(table: OpenedTable, splits: Sequence[tuple[Piece, ...]]) -> list[tuple[Piece, ...]]:
+    """Splits with a piece for each row group. It has to be known how many there are."""
+    table.learn_facts()
+    return [tuple(table.by_row_group(split)) for split in splits]
 
 
 def aggregate(question: Question, parts: Sequence[bytes]) -> Answer:
@@ -155,9 +164,14 @@ def batch(question: Question, _: Sequence[bytes]) -> Answer:
     """Share out what a stream reads between two offsets. The bytes are those of `plan`."""
     options = parse_read_options(question["options"], question.get("session", {}))
     schema = _parse_arrow_schema(question["schema"])
-    stream = find_stream(options)
-    splits = stream.splits(schema, json.loads(question["start"]), json.loads(question["end"]))
-    return {}, [pickle.dumps(TaskScan(options, schema, source=stream.source)), *map(pickle.dumps, splits)]
+    hidden, stream = question["hidden"], find_stream(options)
+    ends = json.loads(question["start"]), json.loads(question["end"])
+    splits = stream.splits(stored_part(schema, hidden), *ends)
+    if asks_for(schema, hidden, ROW_GROUP):
+        splits = _by_row_group(stream.table, splits)
+    defaults = default_row(question["defaults"], schema)
+    scan = TaskScan(options, schema, source=stream.source, defaults=defaults, hidden=hidden)
+    return {}, [pickle.dumps(scan), *map(pickle.dumps, splits)]
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class DirectoryStream:
     source: None = None
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self.table = table
 
     def first_offset(self) -> Offset:
         """The offset of a stream that has read nothing."""
@@ -51,11 +51,11 @@ class DirectoryStream:
 
         Here it is when each file was modified, by the name that it keeps once its commit is carried out.
         """
-        return {file.name: file.modified for file in self._table.files}
+        return {file.name: file.modified for file in self.table.files}
 
     def next_offset(self, start: Offset, available: Any, max_files: int | None) -> Offset:
         """How far a batch reads that begins at `start`; `available` is None for all that there is now."""
-        rewritten = self._table.rewritten
+        rewritten = self.table.rewritten
         check_rewritten(start, rewritten)
         end = advance(start, self.available() if available is None else available, max_files)
         return end if end is start or not rewritten else {**end, "rewritten": dict(rewritten)}
@@ -63,8 +63,8 @@ class DirectoryStream:
     def splits(self, schema: pa.Schema, start: Offset, end: Offset) -> Sequence[tuple[Piece, ...]]:
         """What each task reads between two offsets."""
         names = added(start, end)
-        files = {file.name: file for file in self._table.files}
+        files = {file.name: file for file in self.table.files}
         gone = [name for name in names if name not in files]
         if gone:
             raise MosaicError("files of a batch have gone before they were read", path=gone[0], found=len(gone))
-        return self._table.splits(schema, files=[files[name] for name in names])
+        return self.table.splits(schema, files=[files[name] for name in names])

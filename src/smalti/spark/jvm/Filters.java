@@ -1,22 +1,32 @@
 package smalti.spark.jvm;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
+import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DayTimeIntervalType;
 import org.apache.spark.sql.types.Decimal;
-import org.apache.spark.sql.types.FractionalType;
-import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 
@@ -92,19 +102,49 @@ final class Filters {
     return expression instanceof Literal && ((Literal) expression).value() == null;
   }
 
-  /**
-   * A literal as JSON has it, or with the name of its kind where JSON has no such value; null if it is null, computed, or
-   * of a type that Python does not compare as Spark does, such as texts with a collation.
-   */
+  /** A literal as JSON; null if it is null, computed, or of a type that Python does not compare as Spark does. */
   private static Object value(Expression expression) {
-    if (!(expression instanceof Literal) || isNull(expression)) return null;
-    Object value = ((Literal) expression).value();
+    if (!(expression instanceof Literal)) return null;
     DataType type = ((Literal) expression).dataType();
-    if (value instanceof Boolean || type instanceof IntegralType || isMoment(type)) return value;
+    boolean isCollated = type instanceof StringType && !type.equals(DataTypes.StringType);
+    return isCollated || type instanceof DayTimeIntervalType ? null : value(((Literal) expression).value(), type);
+  }
+
+  /** A value as Spark holds it in rows, as JSON has it, or with the name of its kind where JSON has no such value. */
+  static Object value(Object value, DataType type) {
     if (value instanceof Decimal) return kind("decimal", ((Decimal) value).toJavaBigDecimal().toPlainString());
-    if (type instanceof FractionalType) return kind("double", String.valueOf(((Number) value).doubleValue()));
+    if (value instanceof Float || value instanceof Double) return kind("double", String.valueOf(((Number) value).doubleValue()));
     if (value instanceof byte[]) return kind("binary", Base64.getEncoder().encodeToString((byte[]) value));
-    return type.equals(DataTypes.StringType) ? value.toString() : null;
+    if (value == null || value instanceof Boolean || value instanceof Number) return value;
+    if (type instanceof StringType) return value.toString();
+    if (type instanceof ArrayType) return values((ArrayData) value, ((ArrayType) type).elementType());
+    if (type instanceof MapType)
+      return Arrays.asList(values(((MapData) value).keyArray(), ((MapType) type).keyType()),
+          values(((MapData) value).valueArray(), ((MapType) type).valueType()));
+    if (!(type instanceof StructType)) return null;
+    List<Object> fields = new ArrayList<Object>();
+    for (int index = 0; index < ((StructType) type).size(); index++) {
+      DataType field = ((StructType) type).fields()[index].dataType();
+      fields.add(value(((InternalRow) value).get(index, field), field));
+    }
+    return fields;
+  }
+
+  private static List<Object> values(ArrayData array, DataType type) {
+    List<Object> values = new ArrayList<Object>();
+    for (int index = 0; index < array.numElements(); index++) values.add(value(array.get(index, type), type));
+    return values;
+  }
+
+  /** The values that columns have in files which lack them, by name: Spark keeps them in the metadata of columns. */
+  static Map<String, Object> defaults(StructType schema) {
+    Map<String, Object> defaults = new LinkedHashMap<String, Object>();
+    for (StructField field : schema.fields())
+      if (field.getExistenceDefaultValue().isDefined()) {
+        Object value = ResolveDefaultColumns.getExistenceDefaultValue(field);
+        if (value != null) defaults.put(field.name(), value(value, field.dataType()));
+      }
+    return defaults;
   }
 
   private static Map<String, Object> kind(String name, Object value) {

@@ -220,13 +220,20 @@ public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRe
     System.arraycopy(more, 0, all, filters.length, more.length);
     SQLConf conf = SQLConf.get();
     latest = ask("plan", Planner.details("schema", required.json(), "filters", Filters.write(all), "order", order,
-        "limit", limit < 0 ? null : (Object) limit, "statistics", conf.cboEnabled() || conf.planStatsEnabled()));
+        "limit", limit < 0 ? null : (Object) limit, "defaults", Filters.defaults(required),
+        "hidden", hidden(), "statistics", conf.cboEnabled() || conf.planStatsEnabled()));
     Renamed.warn(snapshot.name(), full, latest);
     return latest;
   }
 
   public StructType readSchema() {
     return required;
+  }
+
+  /** The name of the hidden column, which the table does not have, if it is asked for. */
+  private String hidden() {
+    for (String name : required.fieldNames()) if (!full.getFieldIndex(name).isDefined()) return name;
+    return null;
   }
 
   public Batch toBatch() {
@@ -237,7 +244,7 @@ public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRe
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new MosaicStream(snapshot.given.asCaseSensitiveMap(), required);
+    return new MosaicStream(snapshot.given.asCaseSensitiveMap(), required, hidden());
   }
 
   public Statistics estimateStatistics() {

@@ -15,13 +15,15 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   private final Map<String, String> options;
   private final Map<String, String> session = Options.session();
   private final StructType schema;
+  private final String hidden;
   private Planner.Answer start;
   /** With Trigger.AvailableNow: what there was when the stream started. */
   private Object available;
 
-  MosaicStream(Map<String, String> options, StructType schema) {
+  MosaicStream(Map<String, String> options, StructType schema, String hidden) {
     this.options = options;
     this.schema = schema;
+    this.hidden = hidden;
   }
 
   private Planner.Answer ask(String question, Map<String, Object> details) {
@@ -58,7 +60,8 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public InputPartition[] planInputPartitions(Offset from, Offset to) {
-    Map<String, Object> details = Planner.details("schema", schema.json(), "start", from.json(), "end", to.json());
+    Map<String, Object> details = Planner.details("schema", schema.json(), "defaults", Filters.defaults(schema),
+        "hidden", hidden, "start", from.json(), "end", to.json());
     return ColumnarReader.tasks(ask("batch", details).parts, true);
   }
 

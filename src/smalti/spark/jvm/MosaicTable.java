@@ -79,6 +79,11 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
     return new MetadataColumn[] {new Hidden()};
   }
 
+  /** Spark calls the hidden column otherwise where the table has a column of its name, as it does for its own formats. */
+  public boolean canRenameConflictingMetadataColumns() {
+    return true;
+  }
+
   public Map properties() {
     Map<String, String> shown = new LinkedHashMap<String, String>(properties);
     String path = (String) shown.remove("path");

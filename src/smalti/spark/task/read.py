@@ -18,21 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from smalti._compat.arrow import size_of
+from smalti._compat.arrow import relabelled, size_of
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
 from smalti.io.locations import is_local
 from smalti.io.sources import WrappedSource
-from smalti.logical.adapt import Adapter
+from smalti.logical.adapt import Adapter, ConstantOf
 from smalti.logical.mapping import SharedSchemas
 from smalti.readahead import Budget
 from smalti.sizes import SPARK_BATCH_BYTES
 from smalti.spark.files import skip_unreadable, stored_columns
 from smalti.spark.filters import SparkFilter, filter_tree, rename_in_filters, without_not_null
-from smalti.spark.hidden import NUMBERS, ROW_INDEX, add_hidden, asks_for, file_uri, stored_part
+from smalti.spark.hidden import add_hidden, file_uri, row_index, stored_part
 from smalti.spark.options import ReadOptions
-from smalti.spark.types import convert_array
+from smalti.spark.types import convert_array, spelled_as
 from smalti.table.listing import open_found
 from smalti.table.partitions import constants_of
 from smalti.table.reading import FileRead, read_pieces
@@ -100,11 +100,15 @@ class TaskScan:
     order: Sequence[tuple[str, bool, bool]] = ()
     #: What all `OwnPiece`s of the table need, such as the table itself.
     source: Any = None
+    #: One row of the values that columns have in files which lack them; these are nulls for other columns.
+    defaults: pa.RecordBatch | None = None
+    #: The name of the hidden column, if it is asked for.
+    hidden: str | None = None
 
     @cached_property
     def stored(self) -> pa.Schema:
         """What comes out of files."""
-        return stored_part(self.schema)
+        return stored_part(self.schema, self.hidden)
 
     def read(self, split: bytes, metrics: Metrics) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The batches of a pickled split, each with the URI of the file that its rows are from."""
@@ -123,16 +127,16 @@ class TaskScan:
     def _first(self, batches: Iterator[tuple[str, pa.RecordBatch]]) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The first rows of each file, in the order that is asked for."""
         keys: list[tuple[str, Any]] = []
-        for index, (name, ascending, nulls_first) in enumerate(self.order):
+        for _, ascending, nulls_first in self.order:
             # Whether there is a value comes first, because Arrow puts nulls first or last for all columns alike.
-            keys.append((f"has value {index}", "ascending" if nulls_first else "descending"))
-            keys.append((name, "ascending" if ascending else "descending"))
+            for is_ascending in (nulls_first, ascending):
+                keys.append((str(len(keys)), "ascending" if is_ascending else "descending"))
         for file, group in groupby(batches, key=lambda pair: pair[0]):
             best = self.schema.empty_table()
             for _, batch in group:
                 best = pa.concat_tables([best, pa.Table.from_batches([batch])])
-                flags = {f"has value {index}": best[name].is_valid() for index, (name, *_) in enumerate(self.order)}
-                sorted_by = pa.table({**flags, **{name: best[name] for name, *_ in self.order}})
+                columns = [column for name, *_ in self.order for column in (best[name].is_valid(), best[name])]
+                sorted_by = pa.table(columns, [key for key, _ in keys])
                 best = best.take(pc.sort_indices(sorted_by, sort_keys=keys)[: self.limit])
             yield from ((file, batch) for batch in best.combine_chunks().to_batches())
 
@@ -146,9 +150,10 @@ class TaskScan:
                 read = self._read_own if is_own else partial(self._read_files, first.filesystem)
                 for piece, batch in read(list(pieces), metrics):
                     uri = file_uri(piece.file.name, scheme)
-                    complete = batch if self.stored is self.schema else add_hidden(batch, self.schema, piece, uri)
+                    if self.hidden is not None:
+                        batch = add_hidden(batch, self.schema, self.hidden, piece, uri)
                     metrics.seconds = time.monotonic() - started
-                    yield uri, complete
+                    yield uri, batch
         finally:
             metrics.seconds = time.monotonic() - started
 
@@ -206,22 +211,30 @@ class TaskScan:
         metrics.files += 1
         metrics.row_groups += len(kept)
         metrics.skipped += len(groups) - len(kept)
-        constants, convert = constants_of(piece.file.partition), partial(to_spark, piece.file.path)
+        constants = partial(self._constant_of, constants_of(piece.file.partition))
+        convert = partial(to_spark, piece.file.path, case_sensitive=self.options.case_sensitive)
         # Row numbers are the first column of what is read, and the last of what is handed on.
-        is_numbered = asks_for(self.schema, ROW_INDEX)
-        schema = self.stored.append(NUMBERS.field) if is_numbered else self.stored
-        names = [NUMBERS.name, *stored.wanted] if is_numbered else stored.wanted
+        numbers = row_index(self.schema, self.hidden, file.columns)
+        schema = self.stored if numbers is None else self.stored.append(numbers.field)
+        names = stored.wanted if numbers is None else [numbers.name, *stored.wanted]
         adapter = Adapter(schema, names, constants, convert)
         wanted = filter_tree(without_not_null(filters), types)
-        row_index = NUMBERS if is_numbered else None
-        return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept, row_index=row_index)
+        return FileRead(stored.paths, wanted, adapter.adapt, row_groups=kept, row_index=numbers)
+
+    def _constant_of(self, partition_of: ConstantOf, field: pa.Field) -> pa.Scalar | None:
+        """The value that a column has in all rows of a file which does not store it."""
+        found = partition_of(field)
+        has_default = found is None and self.defaults is not None and field.name in self.defaults.schema.names
+        return self.defaults.column(field.name)[0] if has_default and self.defaults is not None else found
 
 
-def to_spark(path: str, array: pa.Array, target: pa.Field) -> pa.Array:
+def to_spark(path: str, array: pa.Array, target: pa.Field, *, case_sensitive: bool = True) -> pa.Array:
     """An array of the file at `path`, in the type that Spark takes."""
     if not target.nullable and array.null_count:
         raise SchemaError("null in a column that must not be null", path=path, column=target.name)
+    spelled = target.type if case_sensitive else spelled_as(target.type, array.type)
     try:
-        return convert_array(array, target.type)
+        converted: pa.Array = relabelled(convert_array(array, spelled), target.type)
+        return converted
     except pa.ArrowInvalid as error:
         raise SchemaError("value is out of Spark's range", path=path, column=target.name, found=str(error)) from None
