@@ -178,3 +178,11 @@ def test_defaults_of_files_that_lack_the_column(spark: Any, tmp_path: Path) -> N
     assert found["mosaic"] == found["parquet"]
     assert len(found["mosaic"][1]) == 4
     assert found["mosaic"][2] == [(0, 7), (4, None)]
+
+
+def test_conditions_keep_their_order(spark: Any, tmp_path: Path) -> None:
+    """A condition that only Spark understands guards one that could be pushed down, and is an error for some rows."""
+    guarded = "reverse(s) <> '0' AND 1 / id < 1"
+    for format_ in FORMATS:
+        spark.sql("SELECT id, string(id) AS s FROM range(3)").write.format(format_).save(str(tmp_path / format_))
+        assert spark.read.format(format_).load(str(tmp_path / format_)).where(guarded).count() == 1

@@ -5,13 +5,15 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
-import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.NullOrdering;
@@ -25,15 +27,16 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
-import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy$;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.connector.SupportsMetadata;
+import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -44,6 +47,9 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * One scan of the files of a snapshot. Spark first says step by step what it asks for, up to `build`. Limits, and most
@@ -53,7 +59,7 @@ import org.apache.spark.sql.types.TimestampType;
  * Spark may run one scan several times: in each step of WITH RECURSIVE, for example. So filters that come at run time
  * belong to the batch that Spark asks for right after them, in the same thread, and never to the scan.
  */
-public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
+public class MosaicScan implements SupportsPushDownCatalystFilters, SupportsPushDownRequiredColumns, SupportsPushDownLimit,
     SupportsPushDownTopN, SupportsPushDownAggregates, Scan, SupportsReportStatistics, SupportsRuntimeV2Filtering,
     SupportsMetadata {
   static final int ROW_BYTES = 8;
@@ -84,38 +90,38 @@ public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRe
 
   // --- what is asked for -------------------------------------------------------------------------------------------
 
-  /** Returns the filters that Spark applies again: all but those that partitions decide for whole files. */
-  public Predicate[] pushPredicates(Predicate[] offered) {
-    filters = offered;
+  /**
+   * Returns the filters that Spark applies again: all but those that partitions decide for whole files, in the order of the
+   * query, because a condition may be an error for rows that the one before it rejects.
+   */
+  public Seq pushFilters(Seq offered) {
     Set<String> partitions = snapshot.names("partitions");
-    List<Predicate> candidates = new ArrayList<Predicate>();
+    List<Object> kept = new ArrayList<Object>(CollectionConverters.asJava(offered));
+    Map<Predicate, Object> candidates = new LinkedHashMap<Predicate, Object>();
+    List<Predicate> translated = new ArrayList<Predicate>();
     List<Object> written = new ArrayList<Object>();
-    for (Predicate filter : offered) {
-      Object one = partitions.containsAll(names(filter)) ? Filters.write(filter) : null;
-      if (one == null) continue;
-      candidates.add(filter);
-      written.add(one);
+    for (Object condition : CollectionConverters.asJava(offered)) {
+      Option filter = DataSourceV2Strategy$.MODULE$.translateFilterV2((Expression) condition);
+      if (filter.isEmpty()) continue;
+      Predicate predicate = (Predicate) filter.get();
+      translated.add(predicate);
+      Object one = partitions.containsAll(names(predicate)) ? Filters.write(predicate) : null;
+      if (one != null && candidates.put(predicate, condition) == null) written.add(one);
     }
+    filters = (Predicate[]) translated.toArray(new Predicate[0]);
     if (candidates.isEmpty()) return offered;
     Map<String, Object> details = Planner.details("schema", columns(partitions).json(), "filters", written);
-    List<Object> answers = (List<Object>) snapshot.ask("decide", details).get("decided");
+    Iterator<Object> answers = ((List<Object>) snapshot.ask("decide", details).get("decided")).iterator();
     List<Predicate> certain = new ArrayList<Predicate>();
-    for (int index = 0; index < answers.size(); index++)
-      if (Boolean.TRUE.equals(answers.get(index))) certain.add(candidates.get(index));
-    List<Predicate> others = new ArrayList<Predicate>(Arrays.asList(offered));
-    others.removeAll(certain);
+    for (Map.Entry<Predicate, Object> entry : candidates.entrySet())
+      if (Boolean.TRUE.equals(answers.next()) && kept.remove(entry.getValue())) certain.add((Predicate) entry.getKey());
     decided = (Predicate[]) certain.toArray(new Predicate[0]);
-    return (Predicate[]) others.toArray(new Predicate[0]);
+    return CollectionConverters.asScala(kept).toList();
   }
 
   /** The filters by which files and row groups are chosen; Spark shows them in its plan. */
-  public Predicate[] pushedPredicates() {
+  public Predicate[] pushedFilters() {
     return filters;
-  }
-
-  /** Two of the interfaces have it since Spark 4.3, so that neither is inherited. */
-  public boolean supportsIterativePushdown() {
-    return false;
   }
 
   public void pruneColumns(StructType columns) {
@@ -180,7 +186,7 @@ public class MosaicScan implements SupportsPushDownV2Filters, SupportsPushDownRe
   }
 
   /** The column that an expression is; null if it is anything else. */
-  StructField column(Expression expression) {
+  StructField column(org.apache.spark.sql.connector.expressions.Expression expression) {
     if (!(expression instanceof NamedReference)) return null;
     String[] names = ((NamedReference) expression).fieldNames();
     return names.length == 1 && full.getFieldIndex(names[0]).isDefined() ? full.apply(names[0]) : null;
