@@ -64,6 +64,11 @@ def ask_given_types(count: int) -> Callable[[], object]:
     return lambda: [mapping.given_type(name) for name in mapping.stored.names]
 
 
+def ask_filter_columns(count: int) -> Callable[[], object]:
+    mapping: ColumnMapping = smalti.open(written(struct_of_dictionaries(count))).columns
+    return lambda: mapping.filter_columns([f"s.f{n}" for n in range(count)])
+
+
 def copy_slots(count: int) -> Callable[[], object]:
     """Every slot is a run of its own, and several hundred of them are one part."""
     noise = [pa.array(np.random.default_rng(n).integers(0, 1 << 62, 1_250_000 // count)) for n in range(count)]
@@ -88,13 +93,14 @@ COSTS: dict[str, tuple[Callable[[int], Callable[[], object]], str]] = {
     "buckets that are joined": (join_buckets, "mosaic/rewriter"),
     "dictionaries of a struct": (write_struct, "logical/intake"),
     "types of the fields of a struct": (ask_given_types, "logical/mapping"),
+    "fields of a struct in a filter": (ask_filter_columns, "logical/tree logical/mapping"),
 }
 
 
 @pytest.mark.parametrize("cost", COSTS)
 def test_work_grows_with_columns_not_with_their_square(cost: str) -> None:
-    make, module = COSTS[cost]
-    few, many = (lines_run(make(size), module) for size in SIZES)
+    make, modules = COSTS[cost]
+    few, many = (lines_run(make(size), *modules.split()) for size in SIZES)
     assert few < many < 6 * few, (few, many)
 
 

@@ -30,7 +30,6 @@ from smalti.logical.tree import (
     plan_column,
     select_paths,
     stored_columns,
-    walk,
 )
 from smalti.logical.types import compared_type, is_encoded, is_list_like, unwrapped
 from smalti.mosaic.columns import MAX_KEPT, MAX_KEPT_COLUMNS, Columns, FilterColumn, Projection, keep
@@ -342,7 +341,7 @@ class ColumnMapping:
                 continue
             column = view.column(owner)
             found[name] = _filter_column(column, name, is_computed=name in computed)
-            self._check_stored([each for each in column.stored if each.name in found[name].stored])
+            self._check_stored([column.by_name[each] for each in found[name].stored])
         return found
 
     def refuse_ambiguous(self, nested: Iterable[str]) -> None:
@@ -358,7 +357,7 @@ def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> Fi
 
     from smalti.logical.arrays import assemble_array, misfit
 
-    found = next(step for step in walk(column.node, column.field.name) if step.path == path)
+    found = column.by_path[path]
     node, names = found.node, tuple(each.name for each in column.stored[found.first : found.first + found.node.width])
     if found.is_entry:
         raise field_in_list(path)

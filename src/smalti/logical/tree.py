@@ -190,6 +190,14 @@ class LogicalColumn:
         return {each.name: each for each in self.stored}
 
     @cached_property
+    def by_path(self) -> dict[str, Step]:
+        """The column and the fields of its structs; the first, where two fields have one name."""
+        found: dict[str, Step] = {}
+        for step in walk(self.node, self.field.name):
+            found.setdefault(step.path, step)
+        return found
+
+    @cached_property
     def by_leaf(self) -> dict[int, StoredColumn]:
         """The stored columns of leaves, by the `id` of the leaf: leaves of equal types are equal."""
         return {id(each.leaf): each for each in self.stored if each.leaf is not None}
