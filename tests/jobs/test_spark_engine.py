@@ -169,7 +169,7 @@ def test_changes_in_place(spark: Any, tmp_path: Path) -> None:
             (root / f"day={day}").mkdir(parents=True)
             rows = table.slice(20 * day, 20).drop_columns("day")
             smalti.write_table(rows, root / f"day={day}/f.mosaic", row_group_max_rows=8)
-        new = pa.table({"id": [3, 70], "day": [0, 1], "x": [-1.0, -2.0]})
+        new = pa.table({"id": [3, 70], "day": [1, 1], "x": [-1.0, -2.0]})  # One row moves to another partition.
         reports[engine] = [
             jobs.add_columns(root, tmp_path / "c.parquet", on="id", **more),
             jobs.add_columns(root, pa.table({"n": range(60)}), **more),
@@ -177,7 +177,7 @@ def test_changes_in_place(spark: Any, tmp_path: Path) -> None:
             jobs.rename_columns(root, {"n": "m"}, **more),
             jobs.update(root, {"x": 7.5}, "id between 10 and 12", **more),
             jobs.delete(root, "day = 1 and id > 30", **more),
-            jobs.merge(root, new, on=["id", "day"], **more),
+            jobs.merge(root, new, on="id", **more),
         ]
     found = [smalti.dataset(tmp_path / engine).to_table().sort_by("id") for engine in ("local", "spark")]
     assert found[0].equals(found[1])
