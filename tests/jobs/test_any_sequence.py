@@ -394,7 +394,7 @@ STEPS = [
 ]
 
 
-@settings(examples(45), phases=[Phase.reuse, Phase.generate])
+@settings(examples(30), phases=[Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 32))
 def test_any_sequence(seed: int) -> None:
     with TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:

@@ -443,8 +443,7 @@ def test_a_frame_of_polars_with_a_struct_and_a_row_without_a_match(tmp_path: Pat
     assert smalti.read_table(tmp_path / "t.mosaic")["s"].to_pylist() == [{"a": "x"}, {"a": "y"}, None]
 
 
-@pytest.mark.parametrize("is_chunked", [False, True])
-@pytest.mark.parametrize("is_file", [False, True])
+@pytest.mark.parametrize(("is_file", "is_chunked"), [(False, True), (True, False)])
 def test_dictionaries_get_wider_indices_where_new_values_need_them(
     is_file: bool, is_chunked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
