@@ -18,6 +18,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.errors import LeftoverWarning
+from smalti.io import locate
 from smalti.jobs import change_task
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS
@@ -479,12 +480,10 @@ def test_a_file_that_changes_meanwhile(tmp_path: Path, monkeypatch: pytest.Monke
 
 CRASHING = """
 import sys, os, signal
-import pyarrow as pa
+import pyarrow.compute as pc
 from smalti import jobs
 from smalti.table.log import CommitLog
-from smalti.table.names import JOBS
-from smalti.table.records import Commit
-step, table = sys.argv[1:]
+step, table, run_id = sys.argv[1:]
 real = getattr(CommitLog, step)
 def crash(self, *arguments):
     if step == "carry_out" or step == "publish":
@@ -492,21 +491,160 @@ def crash(self, *arguments):
     found = real(self, *arguments)
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(CommitLog, step, crash)
-jobs.delete(table, "id < 100", workers=1)
+jobs.update(table, {"id": pc.add(pc.field("id"), 1000)}, "id < 100 or id >= 1000", workers=1, run_id=run_id or None)
 """
 
 
-@pytest.mark.parametrize(("step", "is_done"), [("publish", False), ("carry_out", True), ("_add", True)])
-def test_killed(step: str, is_done: bool, tmp_path: Path) -> None:
-    """Before the record nothing has happened; after it everything has, and the same job run again says so."""
+def add_1000(table: Path, **named: Any) -> jobs.ChangeReport:
+    return jobs.update(table, {"id": pc.add(pc.field("id"), 1000)}, "id < 100 or id >= 1000", **named)
+
+
+@pytest.mark.parametrize(
+    ("step", "is_done", "run_id"), [("publish", False, ""), ("carry_out", True, "2026-11-19"), ("_add", True, "")]
+)
+def test_killed(step: str, is_done: bool, run_id: str, tmp_path: Path) -> None:
+    """Before the record nothing has happened; after it everything has. Only a name tells that it is the same run."""
     root = tmp_path / "t"
     three_files(root, 3)
-    command = [sys.executable, "-c", CRASHING, step, str(root)]
+    command = [sys.executable, "-c", CRASHING, step, str(root), run_id]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
-    assert smalti.dataset(root).num_rows == (800 if is_done else 900)
-    report = jobs.delete(root, "id < 100")
-    assert (report.rows, smalti.dataset(root).num_rows) == (100, 800)
+
+    def greatest() -> int:
+        return pc.max(smalti.dataset(root).to_table(["id"])["id"]).as_py()
+
+    assert greatest() == (1099 if is_done else 899)
+    report = add_1000(root, run_id=run_id or None)
+    assert (report.rows, greatest()) == (100, 2099 if is_done and not run_id else 1099)
     assert hidden(tmp_path) == []
+
+
+def test_a_commit_of_another_that_is_pending_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds it carries it out, and then does the work that it was asked for."""
+    root = tmp_path / "t"
+    three_files(root, 1)
+    monkeypatch.setattr("smalti.table.log.PATIENCE", 0)
+
+    def leave_pending(job: Callable[[], object]) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(CommitLog, "_add", refused)
+            with pytest.warns(LeftoverWarning):
+                job()
+
+    def refused(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    for resume in (True, False):
+        leave_pending(lambda: add_1000(root))
+        pending = smalti.dataset(root).to_table(["id"])["id"].to_pylist()
+        report = add_1000(root, dry_run=True)
+        assert (report.rows, report.dry_run, len(CommitLog(locate(root)).state().pending)) == (100, True, 1)
+        with pytest.raises(smalti.SchemaError):
+            jobs.drop_columns(root, "nope", dry_run=True)
+        assert len(CommitLog(locate(root)).state().pending) == 1, "a dry run changes nothing"
+        assert add_1000(root, resume=resume).rows == 100
+        expected = [number + 1000 if number >= 1000 else number for number in pending]
+        assert smalti.dataset(root).to_table(["id"])["id"].to_pylist() == expected
+    leave_pending(lambda: jobs.compact(root, sort_by="id"))
+    assert jobs.compact(root, sort_by="id").source_files == 1
+
+
+def test_a_named_run_is_committed_once(tmp_path: Path) -> None:
+    root, nothing = tmp_path / "t", pa.table({"id": [7000], "c00": [1.0]})
+    three_files(root, 1)
+    report = add_1000(root, run_id="1")
+    jobs.compact(root)
+    jobs.update(root, {"c00": 0.5}, "id = 1000", run_id="2")
+    state = CommitLog(locate(root)).state()
+    assert add_1000(root, run_id="1") == report
+    assert CommitLog(locate(root)).state() == state
+    assert add_1000(root, run_id="1", dry_run=True).dry_run
+    with pytest.raises(smalti.MosaicError, match=r"asked for something else.*found run_id='1' of update"):
+        jobs.update(root, {"c00": 0.5}, run_id="1")
+    with pytest.raises(smalti.MosaicError, match="asked for something else"):
+        jobs.drop_columns(root, "c00", run_id="1")
+    for run_id in ("", "x" * 201, 5):
+        with pytest.raises(smalti.MosaicError, match=r"not a run id.*expected text of at most 200 characters"):
+            add_1000(root, run_id=run_id)
+    # Data in memory has no digest, and a run that finds nothing to do counts as well.
+    assert jobs.merge(root, nothing, on="id", when_not_matched="ignore", run_id="3").rows == 0
+    smalti.write_dataset(nothing, root, mode="append")
+    assert jobs.merge(root, pa.table({"id": [7000], "c00": [2.0]}), on="id", run_id="3").rows == 0
+    assert jobs.merge(root, pa.table({"id": [7000], "c00": [2.0]}), on="id", run_id="4").rows == 1
+
+
+def test_two_runs_of_one_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They touch different files, so only the name tells that one of them has to give way."""
+    root, new = tmp_path / "t", pa.table({"id": [7000], "c00": [1.0]})
+    three_files(root, 1)
+    publish, others = CommitLog.publish, [lambda: jobs.merge(root, new.slice(0, 0), on="id", run_id="1")]
+
+    def later(log: CommitLog, commit: Any) -> bool:
+        while others:
+            others.pop()()
+        return publish(log, commit)
+
+    monkeypatch.setattr(CommitLog, "publish", later)
+    with pytest.raises(smalti.ConflictError, match="another process has committed this run meanwhile"):
+        jobs.merge(root, new, on="id", run_id="1")
+    assert smalti.dataset(root).num_rows == 900
+    assert jobs.merge(root, new, on="id", run_id="1").rows == 0
+
+
+def test_files_with_other_columns_that_are_added_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a verb has checked holds for every file that it changes, or it changes nothing."""
+    real, meanwhile = change_task.rewrite_file, list[Callable[[], object]]()
+
+    def busy(*arguments: Any, **named: Any) -> Any:
+        while meanwhile:
+            meanwhile.pop()()
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(change_task, "rewrite_file", busy)
+    acts: dict[str, tuple[Callable[[Path], object], dict[str, Any]]] = {
+        "rename": (lambda root: jobs.rename_columns(root, {"a": "b"}), {"id": [9], "a": [8], "b": [7]}),
+        "join": (lambda root: jobs.add_columns(root, pa.table({"id": [1], "b": [5]}), "id"), {"id": [9], "b": [7]}),
+        "function": (lambda root: jobs.add_columns(root, lambda rows: {"b": rows["a"]}), {"id": [9], "b": [7]}),
+        "drop": (lambda root: jobs.drop_columns(root, "a*"), {"id": [9], "a": [8], "ab": [7]}),
+        "update": (lambda root: jobs.update(root, {"a": 5}), {"id": [9], "a": [1.5]}),
+        "delete": (lambda root: jobs.delete(root, "a = 3"), {"id": [9], "a": ["3"]}),
+    }
+    for name, (act, added) in acts.items():
+        root = tmp_path / name
+        smalti.write_dataset(pa.table({"id": [1, 2], "a": [3, 4]}), root)
+        before = smalti.dataset(root).to_table().to_pylist()
+        meanwhile.append(lambda root=root, added=added: smalti.write_table(pa.table(added), root / "z.mosaic"))
+        with pytest.raises(smalti.ConflictError, match=r"added files with other columns or types.*nothing was changed"):
+            act(root)
+        assert smalti.read_table(root / "z.mosaic").to_pydict() == added
+        (root / "z.mosaic").unlink()
+        assert smalti.dataset(root).to_table().to_pylist() == before
+
+
+def test_what_a_single_file_has_no_place_for(tmp_path: Path) -> None:
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"id": [1]}), file)
+    for more in ({"keep": 24}, {"run_id": "1"}):
+        with pytest.raises(smalti.MosaicError, match=rf"{next(iter(more))} is for tables, and a single file"):
+            add_1000(file, **more)
+    with pytest.raises(smalti.MosaicError, match="keep is for tables, and a single file"):
+        jobs.convert(file, tmp_path / "other.mosaic", keep=1.0)
+    assert hidden(tmp_path) == []
+
+
+def test_refused_data_leaves_nothing(tmp_path: Path) -> None:
+    root, file, twice = tmp_path / "t", tmp_path / "f.mosaic", tmp_path / "twice.parquet"
+    three_files(root, 1)
+    smalti.write_table(pa.table({"id": [1]}), file)
+    file.chmod(0o600)
+    pq.write_table(pa.table({"id": [1, 1], "x": [2, 3]}), twice)
+    for table in (root, file):
+        with pytest.raises(smalti.MosaicError, match="same key"):
+            jobs.add_columns(table, twice, on="id")
+        with pytest.raises(smalti.MosaicError):
+            jobs.drop_columns(table, "nope")
+    with pytest.raises(smalti.MosaicError):
+        jobs.convert(twice, file, where="nope = 1", overwrite=True)
+    assert not list(tmp_path.rglob("_mosaic_jobs"))
 
 
 def test_a_commit_that_cannot_be_carried_out_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import smalti
 from smalti import jobs
 from smalti.io.locations import Location
 from smalti.io.sources import LocalSource
-from smalti.jobs import copy_task, planning, sorting
+from smalti.jobs import compact_job, copy_task, planning, sorting
 from smalti.jobs.formats.columnar import MosaicFileReader
 from smalti.mosaic.scan import Scanner
 from tests.jobs.data import hidden, mixed, mosaic_files, rows_of, visible
@@ -185,6 +185,23 @@ def test_a_skipped_file_stays(tmp_path: Path) -> None:
     assert [item.path for item in summary.skipped] == [str(bad)]
     assert sorted(visible(tmp_path / "d")) == sorted(["f1.mosaic", summary.files[0].path])
     assert summary.num_rows == 150
+
+
+def test_a_table_that_is_overwritten_before_its_files_are_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smalti.write_dataset(mixed(5), tmp_path / "d")
+    real, meanwhile = compact_job.source_files, [mixed(7)]
+
+    def later(*arguments: Any, **named: Any) -> Any:
+        while meanwhile:
+            smalti.write_dataset(meanwhile.pop(), tmp_path / "d", mode="overwrite")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(compact_job, "source_files", later)
+    jobs.compact(tmp_path / "d")
+    assert not meanwhile
+    assert rows_of(tmp_path / "d").num_rows == 7
 
 
 @pytest.mark.parametrize(("method", "after"), [("_add", 0), ("_delete", 0), ("_delete_staged", 0), ("_create", 1)])

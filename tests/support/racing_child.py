@@ -13,15 +13,21 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StructField, StructType
 
+import smalti
 from smalti import jobs
-from smalti.io import locations, sinks, stores
+from smalti.io import locate, locations, sinks, stores
 from smalti.io.locations import Location
+from smalti.jobs import target
+from smalti.jobs.target import Target
 from smalti.spark.driver.write import SaveMode, begin_write
 from smalti.spark.options import parse_write_options
 from smalti.table import log as commit_log
 from smalti.table.log import CommitLog
+from smalti.table.names import new_token
+from smalti.table.records import Commit
 
 ROWS = StructType([StructField("id", LongType()), StructField("day", LongType())])
 
@@ -63,6 +69,19 @@ def act(table: str, kind: str, *arguments: Any) -> None:
         jobs.add_columns(table, lambda batch: {"more": batch["id"]}, columns=["id"], workers=1)
     elif kind == "clean":
         jobs.clean(table, timedelta(0))
+    elif kind == "increment":
+        jobs.update(table, {"id": pc.add(pc.field("id"), arguments[0])}, workers=1)
+    elif kind == "rename":
+        jobs.rename_columns(table, {"a": "b"}, workers=1)
+    elif kind == "join":
+        jobs.add_columns(table, pa.table({"id": [1, 2], "b": [10, 20]}), on="id", workers=1)
+    elif kind == "append both":
+        smalti.write_dataset(pa.table({"id": [500], "a": [51], "b": [52]}), table, mode="append")
+    elif kind == "commits":
+        log = CommitLog(locate(table))
+        for _ in range(arguments[0]):
+            log.publish(commit := Commit(new_token(), number=log.finish_pending()[0].number + 1))
+            log.carry_out(commit)
     else:
         write(table, arguments[0], kind)
 
@@ -113,11 +132,23 @@ class Holding:
 
         stores.ObjectStores.copy_file = copy_file  # type: ignore[method-assign]
 
+    def late_puts(self) -> None:
+        """A put that replaces a certain version of an object is a step."""
+        put = stores.obstore.put
+
+        def held(*arguments: Any, **named: Any) -> Any:
+            if isinstance(named.get("mode"), dict):
+                self.step()
+            return put(*arguments, **named)
+
+        stores.obstore.put = held
+
 
 def hold_steps() -> Holding:
     """Everything that changes files is a step."""
     holding = Holding()
     holding.slow_copies()
+    holding.late_puts()
     for owner, name in [
         (locations, "_link_exclusively"),
         (stores.ObjectStores, "create"),
@@ -128,6 +159,8 @@ def hold_steps() -> Holding:
         (CommitLog, "_delete_staged"),
         (CommitLog, "_delete_if_empty"),
         (Location, "delete_files"),
+        (Target, "put_file"),
+        (target, "keep_access"),
     ]:
         holding.before(owner, name)
     return holding
@@ -136,6 +169,7 @@ def hold_steps() -> Holding:
 def main() -> None:
     longest = float(sys.argv[1])
     commit_log.PATIENCE = 0.0
+    sinks.LOCK_PATIENCE = 0.1
     holding = hold_steps()
     # What decides a race is when a job looks and when it commits; waiting in between makes each order likely.
     CommitLog.publish = slowly(CommitLog.publish, longest)  # type: ignore[method-assign]

@@ -177,7 +177,7 @@ class Counting:
         self._requests: list[Request] = []
         self._latency, self._fail, self._times, self._after, self._how = 0.0, "", 0, 0, "403"
         self._deciding = threading.Lock()
-        #: moto looks whether an object is there and then creates it; S3 does both at once.
+        #: moto looks whether an object is there, or which one, and then puts another; S3 does both at once.
         self._creating = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
@@ -194,7 +194,7 @@ class Counting:
                 _hang_up(environ)
             start(f"{how} Refused", [("Content-Length", "0")])
             answer: Iterable[bytes] = [b""]
-        elif environ.get("HTTP_IF_NONE_MATCH") == "*":
+        elif environ["REQUEST_METHOD"] == "PUT" and {"HTTP_IF_NONE_MATCH", "HTTP_IF_MATCH"} & environ.keys():
             with self._creating:
                 answer = [b"".join(self._inner(environ, start))]
         else:

@@ -24,7 +24,7 @@ from smalti.io.locations import sync_directory
 from smalti.table import steps as log_steps
 from smalti.table.listing import list_files
 from smalti.table.log import CommitLog
-from smalti.table.names import JOBS, STREAMS, final_path, staging_directory
+from smalti.table.names import JOBS, STREAMS, final_path, new_token, staging_directory, unique_names
 from smalti.table.records import Addition, Commit, Removal, record_name
 from tests.support.commits import NEW, OLD, RECORDS, STAGED_FILES, commit, planned, rows_of, seen, table_in
 from tests.support.s3 import s3_by_uri
@@ -209,6 +209,78 @@ def test_a_process_that_was_slow_for_many_commits(tmp_path: Path, begin: int) ->
     assert sorted((tmp_path / JOBS).glob("commit-*")) == records
     assert log.state()[:2] == (2 * (begin + 20), ())
     assert rows_of(tmp_path) == OLD
+
+
+@pytest.mark.parametrize("answers", ["at once", "the second time", "never"])
+def test_a_slow_process_whose_staged_files_were_cleaned(
+    tmp_path: Path, answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its files have gone does not say that somebody has applied its commit; neither does a disk that fails."""
+    log, other = table_in(tmp_path), CommitLog(Location(LocalFileSystem(), str(tmp_path)))
+    for batch in range(21):
+        commit(other, Commit("other", stream="q", batch=batch))
+    late = planned("job", STAGED_FILES, ["old.mosaic"], "overwrite", number=3)
+    if answers == "at once":
+        jobs.clean(tmp_path, timedelta(0))
+    records, fails = CommitLog.records, [OSError(5, "Input/output error")] * (1 if answers == "the second time" else 2)
+
+    def failing(log_: CommitLog) -> Any:
+        if answers != "at once" and fails and (tmp_path / JOBS / late.record).exists():
+            raise fails.pop()
+        return records(log_)
+
+    monkeypatch.setattr(CommitLog, "records", failing)
+    if answers == "never":
+        with pytest.raises(OSError, match="may have happened: see whether the table has its rows"):
+            log.publish(late)
+    else:
+        assert not log.publish(late)
+        assert not (tmp_path / JOBS / late.record).exists()
+    commit(other, Commit("other", stream="q", batch=99))
+    assert rows_of(tmp_path) == OLD
+
+
+def test_a_commit_that_was_overtaken_counts_by_its_final_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have carried it out and made so many commits that its record was removed before it looks again."""
+    log, other = table_in(tmp_path), CommitLog(Location(LocalFileSystem(), str(tmp_path)))
+    commit(other, Commit("other"))
+    create = CommitLog._create
+
+    def publish(removed: bool) -> bool:
+        names = unique_names({path: final_path(path) for path in STAGED_FILES}, new_token())
+        number = other.finish_pending()[0].number + 1
+
+        def slower(log_: CommitLog, record: Location, data: bytes) -> bool:
+            created = create(log_, record, data)
+            if log_ is log:
+                for batch in range(20):
+                    commit(other, Commit("other", stream="q", batch=batch))
+                for name in names.values() if removed else ():
+                    (tmp_path / name).unlink()
+            return created
+
+        monkeypatch.setattr(CommitLog, "_create", slower)
+        return log.publish(planned("job", names, number=number))
+
+    assert publish(removed=False)
+    assert rows_of(tmp_path) == [*OLD, *NEW]
+    table_in(tmp_path)
+    with pytest.raises(smalti.ConflictError, match=r"its files have gone.*See whether the table has its rows"):
+        publish(removed=True)
+
+
+def test_old_records_are_removed_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a store does not delete stays with all that follow, because a gap would say that it is late."""
+    log, delete = table_in(tmp_path), CommitLog._delete
+
+    def refusing(log_: CommitLog, paths: Any) -> dict[str, OSError]:
+        refused = [path for path in paths if path.endswith(record_name(5))]
+        return delete(log_, [path for path in paths if path not in refused]) | dict.fromkeys(refused, OSError(13, "no"))
+
+    monkeypatch.setattr(CommitLog, "_delete", refusing)
+    for batch in range(20):
+        commit(log, Commit("other", stream="q", batch=batch))
+    assert [number for number, _ in log.records()] == [1, *range(5, 41)]
 
 
 def test_names_are_on_disk_before_the_record_that_relies_on_them(

@@ -16,13 +16,16 @@ from smalti.table.records import (
     Commit,
     FileId,
     FilesAddedError,
+    FinishedRun,
     Hidden,
     Mode,
     Removal,
+    Run,
     checkpoint_after,
     parse_record,
     plan_changes,
     plan_removals,
+    refuse_finished,
     refuse_old_columns,
     visible_files,
 )
@@ -54,7 +57,8 @@ def test_plan(existing: list[str], mode: Mode, removed: tuple[str, ...]) -> None
         Commit("clean", discard=("j1", "j2"), stream="q", batch=4),
         Commit("j", (), (Removal("d"),), rewrites=True, changes_columns=True),
         Checkpoint({"a": Hidden(5), "b": Hidden(6, FileId(7, "8"))}, {"q": 3}),
-        Checkpoint(rewritten=5, columns_changed=3),
+        Commit("j", run=Run("nightly", "3f"), note={"rows": 1}),
+        Checkpoint(rewritten=5, columns_changed=3, runs={"b": FinishedRun("", {}), "a": FinishedRun("3f", {"x": [1]})}),
         Checkpoint(),
     ],
 )
@@ -187,6 +191,18 @@ def test_checkpoints_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(checkpoint_after(before, made).hidden) == ["c", "d", "e", "f"]
 
 
+def test_named_runs_in_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("smalti.table.records.MAX_RUNS", 2)
+    after = Checkpoint()
+    for name in "abc":
+        after = checkpoint_after(after, Commit("j", run=Run(name, "3f"), note={"rows": 1}))
+        after = checkpoint_after(after, Commit("j"))
+    assert after.runs == {"b": ("3f", {"rows": 1}), "c": ("3f", {"rows": 1})}
+    refuse_finished(after, Run("a"))
+    with pytest.raises(smalti.ConflictError, match=r"nothing was changed.*found run_id='b'"):
+        refuse_finished(after, Run("b"))
+
+
 def test_streams_in_checkpoints() -> None:
     after = checkpoint_after(Checkpoint(streams={"q": 4, "r": 1}), Commit("j", stream="q", batch=5))
     assert after.streams == {"q": 5, "r": 1}
@@ -233,6 +249,8 @@ def test_later_commits_may_remove_what_earlier_ones_add() -> None:
         b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": {"a": "b"}}',
         b'{"version": 2, "job": 3, "token": "t", "remove": [], "add": []}',
         b'{"version": 2, "job": "x", "token": "t", "remove": [], "add": [], "stream": []}',
+        b'{"version": 3, "job": "x", "token": "t", "remove": [], "add": [], "run": [3]}',
+        b'{"version": 3, "checkpoint": {"hidden": [], "streams": {}, "runs": [["a", "b", []]]}}',
     ],
 )
 def test_bad_records_are_refused(data: bytes) -> None:

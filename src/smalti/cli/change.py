@@ -9,7 +9,15 @@ from typing import Any
 from smalti import jobs
 from smalti.cli.arguments import add_columns, add_output
 from smalti.cli.commands import COMMANDS
-from smalti.cli.job_arguments import add_engine, add_keep, add_resume, print_summary, run_job, split_names
+from smalti.cli.job_arguments import (
+    add_engine,
+    add_keep,
+    add_resume,
+    add_run_id,
+    print_summary,
+    run_job,
+    split_names,
+)
 from smalti.cli.screen import Screen
 from smalti.errors import MosaicError
 
@@ -24,6 +32,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", default=None, help=about)
     add_keep(parser)
     add_resume(parser)
+    add_run_id(parser)
     add_engine(parser)
     add_output(parser)
 

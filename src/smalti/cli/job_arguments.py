@@ -93,6 +93,11 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-resume", dest="resume", action="store_const", const=False, help=about)
 
 
+def add_run_id(parser: argparse.ArgumentParser) -> None:
+    about = "a name for this run: if a run of this name has changed the table, only print its report"
+    parser.add_argument("--run-id", metavar="NAME", help=about)
+
+
 def add_keep(parser: argparse.ArgumentParser) -> None:
     about = "keep replaced Mosaic files for HOURS, for those who have listed the table before (default: delete them)"
     parser.add_argument("--keep", type=float, metavar="HOURS", help=about)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
 import os
 import re
 import stat
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -33,6 +35,8 @@ SPOOL_MEMORY = 16 << 20
 COPY_BYTES = 8 << 20
 #: Smaller pieces of a local file are gathered up to this size: a call of the system for each would take 5 % longer.
 GATHERED_BYTES = 32 << 10
+#: How long to wait for another process that replaces the same file, in seconds. It does so in one step.
+LOCK_PATIENCE = 10.0
 #: The attribute in which Linux keeps access control lists, with which the group's bits of the mode mean something else.
 _ACCESS_LIST = "system.posix_acl_access"
 #: Names of object stores in `type_name`, by pyarrow and by fsspec.
@@ -116,8 +120,9 @@ class LocalSink(Sink):
             self._flush()
             os.fsync(self._file.fileno())
             super().commit()
-            keep_access(self._temporary, self._target)
-            self._temporary.replace(self._target)
+            with replacing(self._target):
+                keep_access(self._temporary, self._target)
+                self._temporary.replace(self._target)
         except BaseException:
             self.abort()
             raise
@@ -260,6 +265,39 @@ def follow_links(path: str) -> Path:
     with contextlib.suppress(FileNotFoundError):
         named.stat()
     return Path(os.path.realpath(path))
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[bool]:
+    """Keep other processes from replacing a local file until the block ends, as far as they ask by this function.
+
+    Yields False if one of them has not finished in time. The file itself is locked, if there is one and the file system
+    has locks; whoever gets the lock of a file that was replaced meanwhile asks for that of the new one. A lock ends
+    with its process.
+    """
+    descriptor, is_free = None, True
+    end = time.monotonic() + LOCK_PATIENCE
+    while descriptor is None:
+        try:
+            descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_current = os.path.samestat(os.fstat(descriptor), target.stat())
+        except OSError as error:
+            is_free = not isinstance(error, BlockingIOError)
+            if is_free or time.monotonic() >= end:
+                break
+            time.sleep(0.005)
+            is_current = False
+        if not is_current and descriptor is not None:
+            os.close(descriptor)
+            descriptor = None
+    try:
+        yield is_free
+    finally:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # A child that was forked meanwhile has the descriptor, too.
+            os.close(descriptor)
 
 
 def old_file(target: Path, path: str) -> os.stat_result | None:

@@ -34,7 +34,7 @@ from smalti.io.services import StoreSettings
 from smalti.io.sources import Source, open_object
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta, WritableFile
+    from obstore import GetOptions, ObjectMeta, UpdateVersion, WritableFile
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 #: Uploads larger than this are sent in parts, several at once. A store takes at most 10,000 parts.
@@ -294,6 +294,34 @@ class ObjectStores(FileSystemHandler):
             if copied:
                 self.copy_file(src, dest)
         return copied
+
+    def replace(self, src: str, dest: str, etag: str) -> bool:
+        """Replace an object by another one of its bucket, if it still has this ETag; return whether it was replaced.
+
+        A store copies without a condition, so the bytes go through this machine, in one request. What a request cannot
+        hold, and stores that know no condition, are asked before the copy.
+        """
+        with self._opened(dest) as (store, key):
+            try:
+                old = obstore.head(store, key)
+            except FileNotFoundError:
+                return False
+            if etag and _entry(dest, old).etag != etag:
+                return False
+            source = self._open(src)[1]
+            if etag and obstore.head(store, source)["size"] <= _COPIED_AT_ONCE:
+                version: UpdateVersion = {"e_tag": old["e_tag"]}
+                if old["version"] is not None:
+                    version["version"] = old["version"]
+                try:
+                    obstore.put(store, key, obstore.get(store, source).bytes(), mode=version)
+                    return True
+                except exceptions.PreconditionError:
+                    return False
+                except (exceptions.NotSupportedError, NotImplementedError):
+                    pass
+        self.copy_file(src, dest)
+        return True
 
     def _copy(self, src: str, dest: str, *, overwrite: bool) -> bool | None:
         """Return whether the store has copied, or None if it cannot copy this object."""

@@ -16,14 +16,14 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError
+from smalti.errors import ConflictError, MosaicError, PaimonTableError, ReplacedError, SchemaError
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, Location, chosen, locate
 from smalti.io.sinks import follow_links
 from smalti.jobs.change_task import ChangeSettings, FileChange, FileTask, change_file
 from smalti.jobs.engine import AnySession, Executor, check_positive, choose_executor, run_tasks
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.source_files import fingerprint
-from smalti.jobs.staging import Staging, job_digest, noted
+from smalti.jobs.staging import Staging, check_run_id, job_digest
 from smalti.jobs.summary import ChangeReport, SplitResult, StagedFile
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
@@ -33,7 +33,7 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import Listing, list_files, list_table, read_again
 from smalti.table.names import JOBS, new_token, partition_directory, unique_names
 from smalti.table.paimon_layout import refuse_writing
-from smalti.table.records import FileId, FilesAddedError
+from smalti.table.records import FileId, FilesAddedError, FinishedRun, Run
 from smalti.table.snapshot import ReadSettings, Snapshot
 from smalti.table.staging import DirectoryPlan
 from smalti.table.writing import stage_empty
@@ -63,6 +63,7 @@ class RunValues(TypedDict, total=False):
     storage_options: AnyStorageOptions
     keep: float | None
     resume: bool
+    run_id: str | None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ def run_change(
     storage_options: AnyStorageOptions = None,
     keep: float | None = None,
     resume: bool = True,
+    run_id: str | None = None,
 ) -> ChangeReport:
     """Change a table, or a single file.
 
@@ -138,43 +140,54 @@ def run_change(
         Describes what is asked for, the same whenever the same is asked for; None if that cannot be said, because the
         data is in memory. Then an interrupted job starts from the beginning.
     prepare, finish : callable
-    dry_run, engine, spark, workers, progress, filesystem, storage_options, keep, resume
+    dry_run, engine, spark, workers, progress, filesystem, storage_options, keep, resume, run_id
         As in `add_columns`.
     """
     began = time.monotonic()
     check_positive(keep=keep, workers=workers)
     executor = choose_executor(engine, spark, workers)
-    target, listing, snapshot = _open_table(table, chosen(filesystem, storage_options))
-    asked = new_token() if request is None else job_digest([job, target.location.path, request])[:8]
-    note = noted(listing.finished, asked)
-    if note is not None:
-        return ChangeReport(**note)
-    if dry_run:
-        asked = (
-            new_token()
-        )  # Another id: what a dry run stages is removed, and an interrupted run needs what it has staged.
+    target, listing, snapshot = _open_table(table, chosen(filesystem, storage_options), is_dry=dry_run)
+    target.refuse_for_file(keep=keep, run_id=run_id)
+    digest = "" if request is None else job_digest([job, target.location.path, request])
+    run = None if run_id is None else Run(check_run_id(run_id), digest)
+    if run is not None and not dry_run and run.id in listing.state.checkpoint.runs:
+        return _finished_report(job, run, listing.state.checkpoint.runs[run.id])
+    # What a dry run stages is removed, and an interrupted run needs what it has staged, so their ids differ.
+    asked = new_token() if dry_run or request is None else digest
     staging = Staging(target.root, asked[:8] + job_digest(fingerprint(listing))[:8])
     if not resume and not dry_run:
         staging.discard()
-    if not dry_run:
-        target.restrict_staging(staging.job_id, [file.path for file in listing.files])
     opened = OpenTable(target, listing, snapshot, executor, staging)
     report = ChangeReport(job, executor.name, target.location.path, dry_run=dry_run)
-    runner = _Runner(report, opened, finish, progress, keep)
+    runner = _Runner(report, opened, finish, progress, keep, run)
     with runner.errors(is_resumable=request is not None and not dry_run):
+        if not dry_run:
+            target.restrict_staging(staging.job_id, [file.path for file in listing.files])
         report = runner.run(prepare(opened), began)
     if dry_run:
         runner.discard()
     return report
 
 
-def _open_table(table: AnyPath, filesystem: AnyFileSystem) -> tuple[Target, Listing, Snapshot]:
+def _finished_report(job: str, run: Run, finished: FinishedRun) -> ChangeReport:
+    """Return the report of a named run that was committed, which must have been asked for the same."""
+    report = ChangeReport(**finished.note)
+    if report.job != job or (run.request and finished.request and run.request != finished.request):
+        raise MosaicError(
+            "this run id belongs to a job that was asked for something else; each job needs a run id of its own",
+            path=report.table,
+            found=f"run_id={run.id!r} of {report.job}",
+        )
+    return report
+
+
+def _open_table(table: AnyPath, filesystem: AnyFileSystem, *, is_dry: bool) -> tuple[Target, Listing, Snapshot]:
     """List a table and find out which columns its files have; again if files are replaced meanwhile."""
     location = locate(table, filesystem).absolute()
 
     def find() -> tuple[Target, Listing]:
         try:
-            return _find_file(location) if location.is_file() else find_table(location)
+            return _find_file(location) if location.is_file() else find_table(location, is_dry=is_dry)
         except PaimonTableError as error:
             raise PaimonTableError(_PAIMON, path=error.place["path"]) from None
 
@@ -210,6 +223,7 @@ class _Runner:
     finish: Finish | None
     progress: Listener | None
     keep: float | None
+    run_once: Run | None
     #: The files of the table that have got a task, with their ids from that time, and the results of the tasks.
     seen: dict[str, FileId] = field(default_factory=dict)
     results: dict[str, SplitResult] = field(default_factory=dict)
@@ -242,6 +256,7 @@ class _Runner:
                 if not change.follows_additions:
                     raise
                 listing, done = list_table(table.target.location), {}
+                self._refuse_other_columns(listing)
         assert conflict is not None
         raise conflict
 
@@ -272,6 +287,24 @@ class _Runner:
         results = run_tasks(self.table.executor, partial(change_file, settings), tasks, meter, done)
         self.results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
 
+    def _refuse_other_columns(self, listing: Listing) -> None:
+        """Raise if files that were added meanwhile bring columns or types for which the verb has checked nothing."""
+        first, seen = self.table.snapshot, set(self.table.snapshot.files)
+        added = [file for file in listing.files if file not in seen]
+        both = Snapshot.of(replace(listing, files=[*first.files, *added]), ReadSettings())
+        both.columns.update(first.columns)
+        types = {field.name: field.type for field in self.table.schema}
+        try:
+            other = [each.name for each in both.all_columns.schema if types.get(each.name) != each.type]
+        except SchemaError as error:
+            other = [str(error)]
+        if other:
+            raise ConflictError(
+                "another job has added files with other columns or types while this one has changed the table; "
+                "nothing was changed. Run it again",
+                found=other[:5],
+            )
+
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _report(self, more: Sequence[SplitResult], began: float) -> ChangeReport:
@@ -292,11 +325,12 @@ class _Runner:
         if self.table.target.is_file:
             self._replace_file(changed, staged)
             return
-        if not changed and not staged:
+        if not changed and not staged and self.run_once is None:
             self.discard()
             return
         kept = [result.counts for name, result in self.results.items() if name not in changed]
-        if not staged and not any(each["kept_rows"] or each["kept_columns"] == len(self.table.stored) for each in kept):
+        has_all = any(each["kept_rows"] or each["kept_columns"] == len(self.table.stored) for each in kept)
+        if changed and not staged and not has_all:
             # All rows go. A file without rows keeps the columns of the table, unless one is there already.
             name = f"{self._no_partition()}/part{FILE_SUFFIX}".lstrip("/")
             empty = stage_empty(self.table.plan_files())
@@ -309,6 +343,7 @@ class _Runner:
         commit = replace(
             self.table.target.change("change", replaced, self.keep),
             seen=self.seen,
+            run=self.run_once,
             changes_columns=settings.change.changes_columns,
         )
         in_order = dict(sorted(staged.items(), key=lambda item: item[1]))
@@ -325,18 +360,21 @@ class _Runner:
         if not changed:
             self.discard()
             return
-        location = self.table.target.location
         (seen,) = self.seen.values()
-        found = list_files(location, globs=False).files[0].id
-        if seen.is_other(found):
-            raise ConflictError("the file was replaced while it was changed; nothing was changed. Run this job again")
-        self.table.target.put_file(self.table.staging, next(iter(staged)), "overwrite")
+        self.table.target.put_file(self.table.staging, next(iter(staged)), "overwrite", seen)
 
     def discard(self) -> None:
         """Remove what was staged, unless a commit needs it. What cannot be removed is left to `clean`."""
         staging = self.table.staging
         with suppress(OSError, MosaicError):
             staging.log.discard([f"{JOBS}/{staging.job_id}"], unless_pending=True)
+
+    def _has_finished(self) -> bool:
+        """Whether there is anything to resume."""
+        try:
+            return bool(self.table.staging.finished_splits())
+        except OSError:
+            return True
 
     @contextmanager
     def errors(self, *, is_resumable: bool) -> Iterator[None]:
@@ -345,12 +383,13 @@ class _Runner:
         try:
             yield
         except BaseException as error:
-            if not is_resumable:
+            if not is_resumable or (isinstance(error, MosaicError) and not self._has_finished()):
                 self.discard()
             if not isinstance(error, (OSError, MosaicError)):
                 raise
-            change = target.change("replace", self.seen)
-            target.explain(error, self.table.staging, change, is_resumable=is_resumable)
+            if not self.blank.dry_run:
+                change = target.change("replace", self.seen)
+                target.explain(error, self.table.staging, change, is_resumable=is_resumable)
             if isinstance(error, ReplacedError):
                 raise ConflictError(
                     "another job has replaced or removed a file of the table; nothing was changed. Run this job again",

@@ -68,7 +68,11 @@ def add_columns(
     storage_options : mapping, optional
         Credentials and endpoint for URIs; see `smalti.open`.
     resume : bool
-        Whether to keep what an earlier, interrupted run has finished, if the data is a path.
+        Whether to keep what an earlier, interrupted run has staged and not committed, if the data is a path.
+    run_id : str, optional
+        A name for this run, such as ``"2026-11-19 scores"``: of the runs of a table with the same name only one is
+        committed, and the others return its report. So a scheduler can repeat a job that was killed without doing its
+        work twice. A table remembers its last 100 named runs.
 
     Raises
     ------

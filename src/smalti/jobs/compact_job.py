@@ -11,16 +11,17 @@ from smalti.jobs.copy_task import CopySettings
 from smalti.jobs.engine import AnySession, check_on_error, check_positive, choose_executor, options_for
 from smalti.jobs.formats.registry import FORMATS
 from smalti.jobs.formats.request import ReadRequest
-from smalti.jobs.planning import files_alone, plan_compact
+from smalti.jobs.planning import SourceFile, files_alone, plan_compact
 from smalti.jobs.sorting import parse_sort
 from smalti.jobs.source_files import fingerprint, list_sources, source_files
-from smalti.jobs.staging import Staging, job_digest, noted
+from smalti.jobs.staging import Staging, job_digest
 from smalti.jobs.summary import JobSummary
 from smalti.jobs.target import Target, find_table
 from smalti.options import WriterOptions
 from smalti.progress import Listener
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
+from smalti.table.listing import Listing, read_again
 
 
 def compact(
@@ -87,36 +88,46 @@ def compact(
     root = locate(source, filesystem).absolute()
     if root.is_file():
         raise NotADirectoryError(20, "compact takes a directory", root.path)
-    if target is None:
-        goal, listing = find_table(root)
-        location = goal.location
-    else:
+
+    def find() -> tuple[Target, Listing]:
+        if target is None:
+            return find_table(root)
         listing = list_sources(source, filesystem, FILE_SUFFIX, globs=False, plain=plain)
         location = locate(target, filesystem).absolute()
-        goal = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
         if f"{location.path}/".startswith(root.path.rstrip("/") + "/"):
             raise MosaicError("target lies in the source; leave it out to compact in place", path=location.path)
+        goal = Target(location, FORMATS["mosaic"], FILE_SUFFIX)
         goal.refuse_overlap(listing)
+        return goal, listing
+
+    found = find()
+
+    def find_again() -> None:
+        nonlocal found
+        found = find()
+
+    rewrite_all = not in_place or options is not None or bool(keys)
+
+    def count_groups() -> list[SourceFile]:
+        goal, listing = found
+        formats = [(goal.format, goal.suffix)] * len(listing.files)
+        facts = source_files(listing, formats, lambda _: False)
+        alone = [] if rewrite_all else files_alone(facts, target_bytes=target_file_bytes)
+        opened = {file.file.path for file in alone}
+        return source_files(listing, formats, lambda file: file.path in opened) if opened else facts
+
+    facts = read_again(count_groups, find_again)  # Other jobs may replace files before they are opened.
+    (goal, listing), location = found, found[0].location
     # The first half of the id says what is asked for, the second half of which files.
     request = job_digest(["compact", location.path, options, keys, target_file_bytes, batch_size])[:8]
     staging = Staging(location, request + job_digest(fingerprint(listing))[:8])
     change = None if in_place else goal.prepare(staging.job_id, overwrite=overwrite, resume=resume, keep=keep)
     if isinstance(change, JobSummary):
         return change
-    if in_place:
-        note = noted(listing.finished, request)
-        if note is not None:
-            return JobSummary.from_dict(note)
-        if not resume:
-            staging.discard()
+    if in_place and not resume:
+        staging.discard()
     # Which task writes which files, and how.
     executor = choose_executor(engine, spark, workers)
-    rewrite_all = not in_place or options is not None or bool(keys)
-    formats = [(goal.format, goal.suffix)] * len(listing.files)
-    facts = source_files(listing, formats, lambda _: False)
-    if not rewrite_all:
-        alone = {file.file.path for file in files_alone(facts, target_bytes=target_file_bytes)}
-        facts = source_files(listing, formats, lambda file: file.path in alone)
     splits, read = plan_compact(facts, target_bytes=target_file_bytes, rewrite_all=rewrite_all)
     if change is None:
         change = goal.change("replace", {file.relative: file.file.id for file in read}, keep)

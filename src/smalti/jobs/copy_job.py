@@ -53,6 +53,8 @@ def run_copy(
     target = settings.target
     settings.staging.log.check_links({output.stem.rpartition("/")[0] for split in splits for output in split.outputs})
     try:
+        if target.is_file and target.has_files():
+            target.restrict_staging(settings.staging.job_id, [target.location.path])
         results = run_tasks(executor, partial(copy_split, settings), splits, meter, finished)
     except (OSError, MosaicError) as error:
         if isinstance(error, MosaicError) and not settings.staging.finished_splits():

@@ -6,7 +6,9 @@ In the directory that `smalti.table.records` gives it, a job has::
     _mosaic_jobs/<id>/done/<split bytes>-<split>.json  written last, and whole: the split is finished, with these files
 
 The id of a job is a digest of its work: sources with their sizes and times, target and options. So the same work finds
-what an earlier run has finished, and different work does not. How many bytes a split has depends on the cores of the
+what an earlier run has staged, and different work does not. What was committed is never taken for the work of another
+run that is asked for the same: `update(n = n + 1)` twice adds 2. Only a caller can tell that it is the same run, by a
+name for it (`smalti.table.records.Run`). How many bytes a split has depends on the cores of the
 machine, so it is not part of the id but of the names of records: a run on another machine goes on with the splits that
 it finds, and two runs at once that have planned different splits do not mix them up.
 """
@@ -20,16 +22,19 @@ import pickle
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import pyarrow as pa
 
+from smalti.errors import MosaicError
 from smalti.io import Location, locate, write_whole
 from smalti.io.locations import AnyFileSystem, AnyPath, AnyStorageOptions, chosen
 from smalti.jobs.summary import JobSummary, Skipped, SplitResult, StagedFile
 from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, new_token, staging_directory
 from smalti.table.records import Commit
+
+#: The longest name of a run, in characters: tables remember the last ones in each checkpoint.
+_LONGEST_RUN_ID = 200
 
 
 def job_digest(work: object) -> str:
@@ -51,6 +56,14 @@ def describe(request: object) -> str | None:
         return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
     except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
         return None
+
+
+def check_run_id(run_id: object) -> str:
+    """Refuse anything but a short text as the name of a run."""
+    if not isinstance(run_id, str) or not 0 < len(run_id) <= _LONGEST_RUN_ID:
+        expected = f"text of at most {_LONGEST_RUN_ID} characters, such as '2026-11-19 nightly'"
+        raise MosaicError("not a run id", found=repr(run_id)[:100], expected=expected)
+    return run_id
 
 
 @dataclass(frozen=True)
@@ -90,8 +103,8 @@ class Staging:
         """The splits that earlier runs have finished and whose files are still complete, by the size of splits."""
         found: dict[int, dict[int, SplitResult]] = {}
         for info in self._done.entries():
-            # A record that is damaged, or not ours, means that the split is done again.
-            with contextlib.suppress(ValueError, KeyError, TypeError):
+            # A record that is damaged, not ours, or cleaned meanwhile, means that the split is done again.
+            with contextlib.suppress(ValueError, KeyError, TypeError, FileNotFoundError):
                 split_bytes, number = map(int, info.name.removesuffix(".json").split("-"))
                 result = SplitResult.from_dict(json.loads(self._done.child(info.name).read_bytes()))
                 infos = self.root.infos([self.root.child(file.staged).path for file in result.files])
@@ -114,14 +127,6 @@ def recover(
     """
     filesystem = chosen(filesystem, storage_options)
     return list(job_summaries(CommitLog(locate(directory, filesystem).absolute()).finish_pending()[1]).values())
-
-
-def noted(commits: Iterable[Commit], job: str) -> dict[str, Any] | None:
-    """The note of a job that was interrupted while it committed, among the commits that a listing has finished.
-
-    `job` is how the id of the job begins. The rest of the id depends on the files of the table, which are others now.
-    """
-    return next((commit.note for commit in commits if commit.job.startswith(job) and commit.note is not None), None)
 
 
 def job_summaries(commits: Iterable[Commit]) -> dict[str, JobSummary]:

@@ -6,21 +6,22 @@ import errno
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from smalti.errors import ConflictError, LeftoverWarning, MosaicError
 from smalti.io.locations import NO_LINKS, Location, sync_directory
-from smalti.io.sinks import is_object_store, keep_access, restrict_directory
+from smalti.io.sinks import is_object_store, keep_access, replacing, restrict_directory
 from smalti.jobs.formats.registry import FORMATS, Format, format_of_path
-from smalti.jobs.staging import Staging, noted
+from smalti.jobs.staging import Staging, job_summaries
 from smalti.jobs.summary import JobSummary, StagedFile
 from smalti.spec import FILE_SUFFIX
 from smalti.table.committing import Change
-from smalti.table.listing import Listing, list_table, no_files_error
-from smalti.table.log import CommitLog, staged_error
+from smalti.table.listing import Listing, list_files, list_table, no_files_error
+from smalti.table.log import CommitLog, file_id, staged_error, staging_below
 from smalti.table.names import JOBS
-from smalti.table.paimon_layout import refuse_writing
+from smalti.table.paimon_layout import listed_to_write, refuse_writing
 from smalti.table.records import FileId, Mode, plan_changes
 
 
@@ -72,22 +73,33 @@ class Target:
         Returns the summary of the job instead, if it was interrupted in its own commit, so that nothing is left to do.
         """
         change = self.change("overwrite" if overwrite else "create", keep=keep)
+        self.refuse_for_file(keep=keep)
         if self.is_file:
             refuse_writing(self.root)
             is_there = self.location.is_file()
         else:
             listing = list_table(self.location, change.suffix)
-            note = noted(listing.finished, job_id)
-            if note is not None:
-                return JobSummary.from_dict(note)
+            # The same sources give the same files, so whoever has begun this commit has done the work of this run.
+            finished = job_summaries(listing.finished).get(job_id)
+            if finished is not None:
+                return finished
             is_there = bool(self.files(listing))
         if is_there and not overwrite:
             raise FileExistsError(17, "Exists already; set overwrite to replace it", self.location.path)
         if not resume:
             Staging(self.root, job_id).discard()
-        if self.is_file and is_there:
-            self.restrict_staging(job_id, [self.location.path])
         return change
+
+    def refuse_for_file(self, **options: object) -> None:
+        """Refuse options that need the records of a table if the target is a single file."""
+        for name, value in options.items():
+            if self.is_file and value is not None:
+                raise MosaicError(
+                    f"{name} is for tables, and a single file has no place for it: leave it out, or put the file into "
+                    "a directory and name that",
+                    path=self.location.path,
+                    found=f"{name}={value!r}",
+                )
 
     def change(self, mode: Mode, read: Mapping[str, FileId] | None = None, keep: float | None = None) -> Change:
         """How a job changes the target. Other formats may have several suffixes, so all files are listed for them."""
@@ -122,8 +134,9 @@ class Target:
             except (OSError, MosaicError):
                 pass  # The first error says more.
         staged = staging.directory.path
-        if isinstance(error, FileNotFoundError) and str(error.filename).startswith(staged):
-            raise staged_error(error.filename) from error
+        if isinstance(error, FileNotFoundError):
+            with staging_below(staged):
+                raise error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             kept = f", and what is finished stays in {staged} for the next run, or until the table is cleaned"
             reason = f"{error.strerror}; nothing was changed{kept if is_resumable else ''}"
@@ -140,18 +153,22 @@ class Target:
             for file in files:
                 keep_access(Path(self.root.child(file.staged).path), *map(Path, file.sources or table))
 
-    def put_file(self, staging: Staging, staged: str, mode: Mode) -> None:
+    def put_file(self, staging: Staging, staged: str, mode: Mode, old: FileId | None = None) -> None:
         """Give a single file the name that was asked for, in one step. It needs no record: readers see it or not.
 
         Raises
         ------
         ConflictError
-            If it is to be created, and another job has done so meanwhile.
+            If it is to be created, or to replace the `old` file, and another job has been faster.
         """
         source = self.root.child(staged)
         try:
             if mode == "overwrite":
-                self._replace_by(source)
+                if not self._replace_by(source, old):
+                    raise ConflictError(
+                        "the file was replaced while it was changed; nothing was changed. Run this job again",
+                        path=self.location.path,
+                    )
             elif not self._create_from(source):
                 plan_changes((), {self.location.name: FileId(0)}, mode)
         except FileNotFoundError:
@@ -169,15 +186,23 @@ class Target:
             text = f"{self.location.path}: the file is there; staged files stay, which clean removes: {reason}"
             warnings.warn(text, LeftoverWarning, stacklevel=2)
 
-    def _replace_by(self, source: Location) -> None:
+    def _replace_by(self, source: Location, old: FileId | None) -> bool:
+        """Move a file to the target; return False if that has to be the `old` file, and is not."""
         if self.location.stores is not None:
+            if old is not None:
+                return self.location.stores.replace(source.path, self.location.path, old.mark)
             self.location.stores.copy_file(source.path, self.location.path)
-            return
-        if self.location.is_local:
-            keep_access(Path(source.path), Path(self.location.path))
-        elif self.location.is_file() and not is_object_store(self.location.filesystem):
-            self.location.filesystem.delete_file(self.location.path)  # HDFS does not rename over a file that is there.
-        self.location.filesystem.move(source.path, self.location.path)
+            return True
+        path = Path(self.location.path)
+        with replacing(path) if self.location.is_local else nullcontext(True) as is_free:
+            if old is not None and (not is_free or old.is_other(file_id(self.location.info()))):
+                return False
+            if self.location.is_local:
+                keep_access(Path(source.path), path)
+            elif self.location.is_file() and not is_object_store(self.location.filesystem):
+                self.location.filesystem.delete_file(self.location.path)  # HDFS does not rename over a file.
+            self.location.filesystem.move(source.path, self.location.path)
+        return True
 
     def _create_from(self, source: Location) -> bool:
         """Move a file to the target unless there is one; return whether it was moved."""
@@ -198,12 +223,20 @@ class Target:
         return True
 
 
-def find_table(root: Location) -> tuple[Target, Listing]:
-    """The directory of Mosaic files that a job changes in place, and its files."""
-    CommitLog(root).refuse_pending()
+def find_table(root: Location, *, is_dry: bool = False) -> tuple[Target, Listing]:
+    """The directory of Mosaic files that a job changes in place, and its files.
+
+    A dry run changes nothing, so it sees pending commits as a reader does, and finishes none.
+    """
+    if not is_dry:
+        CommitLog(root).refuse_pending()
     if not root.exists():
         raise FileNotFoundError(2, "No such file or directory", root.path)
-    listing = list_table(root)
+    if is_dry:
+        with listed_to_write(root):
+            listing = list_files(root, globs=False)
+    else:
+        listing = list_table(root)
     if not listing.files:
         raise no_files_error([root])
     target = Target(root, FORMATS["mosaic"], FILE_SUFFIX)

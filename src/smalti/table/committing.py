@@ -16,7 +16,17 @@ from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import FoundFile, Listing, list_table
 from smalti.table.log import CommitLog, staged_error
 from smalti.table.names import Selection, attempt_directory
-from smalti.table.records import Addition, Commit, FileId, Mode, plan_changes, plan_removals, refuse_old_columns
+from smalti.table.records import (
+    Addition,
+    Commit,
+    FileId,
+    Mode,
+    Run,
+    plan_changes,
+    plan_removals,
+    refuse_finished,
+    refuse_old_columns,
+)
 
 #: How often a commit is planned again because other jobs were faster, before the table counts as too busy.
 _MAX_ATTEMPTS = 100
@@ -45,6 +55,8 @@ class Change:
     changes_columns: bool = False
     #: For "append": the number of the last record when the job has begun, if it is known.
     since: int | None = None
+    #: The run that is committed once, if the caller has named it.
+    run: Run | None = None
 
     def refuse_conflict(self) -> None:
         """Raise `ConflictError` if another job has changed the table so that this job can no longer be committed."""
@@ -77,6 +89,8 @@ class Change:
             if stream is not None and batch is not None and batch <= state.last_batch(stream):
                 log.discard(set(map(attempt_directory, names)))
                 return False
+            if self.run is not None:
+                refuse_finished(state.checkpoint, self.run)
             staged = log.files(list(names))
             if missing := names.keys() - staged.keys():
                 raise staged_error(log.path(min(missing)))
@@ -99,6 +113,7 @@ class Change:
                 stream=stream,
                 batch=batch,
                 note=note,
+                run=self.run,
                 token=token,
                 number=state.number + 1,
             )

@@ -7,7 +7,7 @@ import errno
 import re
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,7 +17,7 @@ from smalti.errors import ConflictError, LeftoverWarning, MosaicError, Unsupport
 from smalti.io import Location, write_whole
 from smalti.io.locations import Entry
 from smalti.io.sinks import keep_access
-from smalti.table.names import JOBS, KEPT, STREAMS, new_token
+from smalti.table.names import JOBS, KEPT, STREAMS, is_ours, new_token
 from smalti.table.records import (
     Addition,
     Checkpoint,
@@ -56,6 +56,17 @@ def staged_error(path: str) -> ConflictError:
         "Nothing was changed; run this job again",
         path=path,
     )
+
+
+@contextlib.contextmanager
+def staging_below(directory: str) -> Iterator[None]:
+    """Raise `staged_error` if something that was staged below a directory has gone."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if directory in str(error):  # Errors of pyarrow have the path in their text only.
+            raise staged_error(error.filename or directory) from error
+        raise
 
 
 class CommitLog(TableDirectory):
@@ -159,12 +170,12 @@ class CommitLog(TableDirectory):
             is_created = True
         if not is_created:
             return False
+        if self._is_late(commit):
+            self._delete([f"{JOBS}/{commit.record}"])
+            return False
         with contextlib.suppress(OSError):  # The commit has happened, so nothing is an error any more.
-            if self._is_late(commit):
-                self._delete([f"{JOBS}/{commit.record}"])
-                return False
             if commit.number > _RECORDS_KEPT and commit.number % _RECORDS_KEPT in (0, 1):
-                self._remove_old_records(commit.number - _RECORDS_KEPT)
+                self._remove_old_records(commit.number - _RECORDS_KEPT - 1)
         return True
 
     def _create(self, record: Location, data: bytes) -> bool:
@@ -182,25 +193,55 @@ class CommitLog(TableDirectory):
     def _is_late(self, commit: Commit) -> bool:
         """Return whether the number of a new record was free only because an old record of that number was removed.
 
-        Old records are removed in their order, except the first, which stays. So if the commit before is there, no
-        record of the new number was removed. Its checkpoint does not prove that: a slow process may have written it
-        again. If later records are there, either somebody has already carried out this commit, so that its staged files
-        are gone, or nobody ever will.
+        If later records are there, either other processes have carried out this commit and gone on, or it is late and
+        nobody ever will. Old records are removed in their order, except the first, which stays. So a record without
+        the next one, its checkpoint, is late, and if the commit before is there, no record of this number was removed.
+        Checkpoints prove less: a slow process may have written one again. In the end the files tell.
+
+        Raise `ConflictError` if they do not, and `OSError` if nobody answers, twice: then the record must not be acted
+        on, and whoever writes next does what it says if it counts.
         """
-        if commit.number == 1:
+        for is_last in (False, True):
+            try:
+                return commit.number > 1 and self._is_overtaken(commit) and not self._is_applied(commit)
+            except OSError as error:
+                if is_last:
+                    reason = "the commit may have happened: see whether the table has its rows before you run it again"
+                    raise OSError(error.errno or errno.EIO, f"{reason} ({error})", self.path(JOBS)) from error
+        raise AssertionError
+
+    def _is_overtaken(self, commit: Commit) -> bool:
+        return max((number for number, _ in self.records()), default=0) > commit.number
+
+    def _is_applied(self, commit: Commit) -> bool:
+        """Return whether others have carried out a commit, after which there are later records."""
+        if not self._has_record(commit.number + 1) and self._has_record(commit.number):
             return False
-        if commit.number > 2 and self._location(f"{JOBS}/{record_name(max(2, commit.number - 2))}").is_file():
+        if commit.number > 2 and self._has_record(max(2, commit.number - 2)):
+            return True
+        if self.files([each.final for each in commit.add if is_ours(each.final)]):
+            return True
+        if not (commit.add or commit.remove) or self.files(
+            [each.staged for each in commit.add] or [each.path for each in commit.remove]
+        ):
             return False
-        if max((number for number, _ in self.records()), default=0) <= commit.number:
-            return False
-        paths = [each.staged for each in commit.add] or [each.path for each in commit.remove]
-        return any(entry.is_file for entry in self._root.infos([self.path(path) for path in paths]))
+        raise ConflictError(
+            "many other commits have come while this one was written, and its files have gone: it was cleaned away, or "
+            "it has happened and they were replaced. See whether the table has its rows before you run the job again",
+            path=self.path(f"{JOBS}/{commit.record}"),
+        )
+
+    def _has_record(self, number: int) -> bool:
+        return self._location(f"{JOBS}/{record_name(number)}").is_file()
 
     def _remove_old_records(self, last: int) -> None:
-        """Remove records up to `last`, one after the other: `_is_late` relies on the order, and on the first record."""
+        """Remove records up to `last`, one after the other: `_is_late` relies on the order, and on the first record.
+
+        `last` is the number of a checkpoint: a late record with a number up to that is left without the next one.
+        """
         for number, entry in self.records():
-            if 1 < number <= last:
-                self._delete([f"{JOBS}/{entry.name}"])
+            if 1 < number <= last and self._delete([f"{JOBS}/{entry.name}"]):
+                return
 
     # --- carrying out -----------------------------------------------------------------------------------------------
 

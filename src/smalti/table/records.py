@@ -17,14 +17,15 @@ processes may do so at once, because repeating a step is harmless.
 No other file ever gets the name of an added Mosaic file (`unique_names`). So nothing that a slow process still does to
 such a name can do harm, even long after the commit: a late deletion finds no file, and a file that a late copy has
 brought back is recognised by its name. For this purpose a checkpoint remembers the names that were removed lately. It
-also remembers the last batch of each stream. If there is nothing to remember, the checkpoint is an empty file.
+also remembers the last batch of each stream, and the runs that callers have named. If there is nothing to remember, the
+checkpoint is an empty file.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -43,6 +44,8 @@ _VERSION = 3
 REMEMBERED_SECONDS = 24 * 3600
 #: How many names a checkpoint remembers besides those of its own commit. The oldest names are forgotten first.
 MAX_REMEMBERED = 20_000
+#: How many named runs a checkpoint remembers. The oldest are forgotten first.
+MAX_RUNS = 100
 
 
 class FilesAddedError(ConflictError):
@@ -100,6 +103,21 @@ class Hidden(NamedTuple):
     id: FileId | None = None
 
 
+class Run(NamedTuple):
+    """A run of a job that its caller has named, so that it is committed once."""
+
+    id: str
+    #: A digest of what was asked; empty if the data was in memory.
+    request: str = ""
+
+
+class FinishedRun(NamedTuple):
+    """A named run that was committed: its request as in `Run`, and its report."""
+
+    request: str
+    note: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """The record that marks a commit finished, with everything that has to be remembered."""
@@ -108,6 +126,8 @@ class Checkpoint:
     hidden: Mapping[str, Hidden] = field(default_factory=dict)
     #: The last batch of each streaming query.
     streams: Mapping[str, int] = field(default_factory=dict)
+    #: The named runs that were committed last, by id, the oldest first.
+    runs: Mapping[str, FinishedRun] = field(default_factory=dict)
     #: The number of the last commit that has put rows of the table into other files, 0 if there was none.
     rewritten: int = 0
     #: The number of the last commit that has removed a column, or has changed its name or type; 0 if there was none.
@@ -118,7 +138,9 @@ class Checkpoint:
             return b""
         hidden = [[path, time, *(id_[:2] if id_ else ())] for path, (time, id_) in self.hidden.items()]
         numbers = {"rewritten": self.rewritten, "columns_changed": self.columns_changed}
-        values = {"hidden": hidden, "streams": self.streams, **{key: each for key, each in numbers.items() if each}}
+        runs = [[id_, *run] for id_, run in self.runs.items()]
+        others = {"runs": runs, **numbers}
+        values = {"hidden": hidden, "streams": self.streams, **{key: each for key, each in others.items() if each}}
         return json.dumps({"version": _VERSION, "checkpoint": values}).encode()
 
     def hides(self, path: str, found: FileId) -> bool:
@@ -151,8 +173,9 @@ class Commit:
     #: The streaming query that commits, and the number of its batch.
     stream: str | None = None
     batch: int | None = None
-    #: What the job wants to be told when another process finishes its commit.
+    #: The report of the job, for a later run that finds the commit pending, or finished under the name of its run.
     note: dict[str, Any] | None = None
+    run: Run | None = None
     #: Tells this commit from every other.
     token: str = field(default_factory=new_token)
     #: The number of the record; 0 for records of an earlier version, which have none.
@@ -180,7 +203,11 @@ class Commit:
         return {self.kept or JOBS, JOBS, *(path.rpartition("/")[0] for path in paths)}
 
     def to_json(self) -> bytes:
-        left_out = {"number", "remove", *(name for name in ("rewrites", "changes_columns") if not getattr(self, name))}
+        left_out = {
+            "number",
+            "remove",
+            *(name for name in ("rewrites", "changes_columns", "run") if not getattr(self, name)),
+        }
         values = {name: value for name, value in vars(self).items() if name not in left_out}
         return json.dumps({"version": _VERSION, **values, "remove": [each.to_value() for each in self.remove]}).encode()
 
@@ -251,10 +278,14 @@ def parse_record(data: bytes, path: str, number: int) -> Commit | Checkpoint:
         raise MosaicError("not a commit record of this version", path=path, found=data[:200]) from None
 
 
-def _parse_checkpoint(hidden: list[Any], streams: dict[str, int], **numbers: int) -> Checkpoint:
+def _parse_checkpoint(
+    hidden: list[Any], streams: dict[str, int], runs: Sequence[Any] = (), **numbers: int
+) -> Checkpoint:
     hidden_files = {path: Hidden(time, _parse_id(id_)) for path, time, *id_ in hidden}
-    checkpoint = Checkpoint(hidden_files, dict(streams), **numbers)
-    _check_types(str, checkpoint.hidden)
+    finished = {id_: FinishedRun(request, note) for id_, request, note in runs}
+    checkpoint = Checkpoint(hidden_files, dict(streams), finished, **numbers)
+    _check_types(str, [*checkpoint.hidden, *finished, *(run.request for run in finished.values())])
+    _check_types(dict, [run.note for run in finished.values()])
     _check_types(int, [*streams.values(), *(each.time for each in checkpoint.hidden.values()), *numbers.values()])
     return checkpoint
 
@@ -262,6 +293,9 @@ def _parse_checkpoint(hidden: list[Any], streams: dict[str, int], **numbers: int
 def _parse_commit(number: int, *, token: str, add: list[Any], remove: list[Any], **others: Any) -> Commit:
     _check_types(list, [add, remove, others.setdefault("discard", [])])
     others["discard"] = tuple(others["discard"])
+    if others.get("run") is not None:
+        others["run"] = Run(*others["run"])
+        _check_types(str, others["run"])
     additions = tuple(Addition(*each) for each in add)
     commit = Commit(**others, token=token, add=additions, remove=tuple(map(_parse_removal, remove)), number=number)
     _check_types(bool, [commit.is_listed, commit.is_transient, commit.rewrites, commit.changes_columns])
@@ -388,6 +422,15 @@ def refuse_old_columns(checkpoint: Checkpoint, since: int) -> None:
         )
 
 
+def refuse_finished(checkpoint: Checkpoint, run: Run) -> None:
+    """Raise if another process has committed a run under the same name since this one has begun."""
+    if run.id in checkpoint.runs:
+        raise ConflictError(
+            "another process has committed this run meanwhile; nothing was changed. Run it again to get its report",
+            found=f"run_id={run.id!r}",
+        )
+
+
 def _partition(path: str) -> tuple[tuple[str, str | None], ...]:
     """Return the partition of a file, which is the same however its directories are escaped."""
     return tuple(parse_partition(path.split("/")[:-1]).items())
@@ -429,9 +472,12 @@ def checkpoint_after(before: Checkpoint, commit: Commit, failed: Collection[str]
     streams = dict(before.streams)
     if commit.stream is not None and commit.batch is not None:
         streams[commit.stream] = max(commit.batch, streams.get(commit.stream, -1))
+    runs = dict(before.runs)
+    if commit.run is not None:
+        runs[commit.run.id] = FinishedRun(commit.run.request, commit.note or {})
     rewritten = commit.number if commit.rewrites else before.rewritten
     columns_changed = commit.number if commit.changes_columns else before.columns_changed
-    return Checkpoint(hidden, streams, rewritten, columns_changed)
+    return Checkpoint(hidden, streams, dict(list(runs.items())[-MAX_RUNS:]), rewritten, columns_changed)
 
 
 def visible_files(

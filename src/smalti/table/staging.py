@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from smalti.io.sinks import SPOOL_MEMORY
 from smalti.options import WriterOptions
 from smalti.sizes import BATCH_BYTES, ROW_GROUP_BYTES
 from smalti.spec import FILE_SUFFIX
+from smalti.table.log import staging_below
 from smalti.table.names import final_path, new_token, staging_directory
 from smalti.table.partitions import by_directory
 from smalti.table.splits import rows_per_batch
@@ -186,8 +188,12 @@ class StagingWriter:
         name = f"part-{self._number:05d}-{self._token}-{self._count:05d}{FILE_SUFFIX}"
         staged = "/".join(filter(None, [self._directory, partition, name]))
         self._count += 1
-        file = self._open[partition] = _OpenFile(self._plan, self._file_schema, staged)
+        with self._staging():
+            file = self._open[partition] = _OpenFile(self._plan, self._file_schema, staged)
         return file
+
+    def _staging(self) -> AbstractContextManager[None]:
+        return staging_below(self._plan.root.child(self._directory).path)
 
     def _release(self) -> None:
         """Give memory back if open files hold more than one row group has."""
@@ -202,7 +208,8 @@ class StagingWriter:
 
     def _close(self, partition: str) -> None:
         file = self._open.pop(partition)
-        file.writer.close()
+        with self._staging():
+            file.writer.close()
         assert file.writer.summary is not None
         self._files.append(WrittenFile(file.staged, file.num_rows, file.writer.summary.num_bytes))
 
