@@ -31,7 +31,7 @@ from smalti.progress import Listener, Meter
 from smalti.sizes import FILE_BYTES
 from smalti.spec import FILE_SUFFIX
 from smalti.table.listing import Listing, list_files, list_table, read_again
-from smalti.table.names import JOBS, new_token, partition_directory, unique_names
+from smalti.table.names import JOBS, new_token, partition_directory, staging_directory, unique_names
 from smalti.table.paimon_layout import refuse_writing
 from smalti.table.records import FileId, FilesAddedError, FinishedRun, Run
 from smalti.table.snapshot import ReadSettings, Snapshot
@@ -75,6 +75,12 @@ class OpenTable:
     snapshot: Snapshot
     executor: Executor
     staging: Staging
+    #: The directory below the staged files in which this run stages its data; no other run touches it.
+    data_name: str = field(default_factory=lambda: f"data-{new_token()}")
+
+    @property
+    def data(self) -> Location:
+        return self.staging.directory.child(self.data_name)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -363,18 +369,12 @@ class _Runner:
         (seen,) = self.seen.values()
         self.table.target.put_file(self.table.staging, next(iter(staged)), "overwrite", seen)
 
-    def discard(self) -> None:
-        """Remove what was staged, unless a commit needs it. What cannot be removed is left to `clean`."""
+    def discard(self, *, only_data: bool = False) -> None:
+        """Remove what was staged, or only the data, unless a commit needs it. What cannot be removed is for `clean`."""
         staging = self.table.staging
+        directory = staging_directory(staging.job_id, self.table.data_name) if only_data else f"{JOBS}/{staging.job_id}"
         with suppress(OSError, MosaicError):
-            staging.log.discard([f"{JOBS}/{staging.job_id}"], unless_pending=True)
-
-    def _has_finished(self) -> bool:
-        """Whether there is anything to resume."""
-        try:
-            return bool(self.table.staging.finished_splits())
-        except OSError:
-            return True
+            staging.log.discard([directory], unless_pending=True)
 
     @contextmanager
     def errors(self, *, is_resumable: bool) -> Iterator[None]:
@@ -383,8 +383,7 @@ class _Runner:
         try:
             yield
         except BaseException as error:
-            if not is_resumable or (isinstance(error, MosaicError) and not self._has_finished()):
-                self.discard()
+            self.discard(only_data=is_resumable)
             if not isinstance(error, (OSError, MosaicError)):
                 raise
             if not self.blank.dry_run:

@@ -66,7 +66,7 @@ class GivenData:
         """Makes chunks for the tasks. Tasks on other machines read staged chunks."""
         is_in_memory = isinstance(self.source, (pa.Table, pa.RecordBatch))
         limit = 0 if table.executor.name != "local" else sys.maxsize if is_in_memory else None
-        return Spool(table.staging.directory.child("data"), self.schema, limit)
+        return Spool(table.data, self.schema, limit)
 
     def by_files(self, table: OpenTable) -> tuple[Chunk, ...]:
         """A chunk for each file of a table, if there are as many rows."""

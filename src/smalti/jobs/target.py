@@ -134,9 +134,8 @@ class Target:
             except (OSError, MosaicError):
                 pass  # The first error says more.
         staged = staging.directory.path
-        if isinstance(error, FileNotFoundError):
-            with staging_below(staged):
-                raise error
+        if isinstance(error, FileNotFoundError) and staged in str(error):
+            raise staged_error(error.filename or staged) from error
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             kept = f", and what is finished stays in {staged} for the next run, or until the table is cleaned"
             reason = f"{error.strerror}; nothing was changed{kept if is_resumable else ''}"
@@ -149,7 +148,9 @@ class Target:
 
     def keep_access(self, files: Iterable[StagedFile], table: Iterable[str]) -> None:
         """Give staged files the access of the files that their rows are from; new rows that of all files of a table."""
-        if self.location.is_local:
+        if not self.location.is_local:
+            return
+        with staging_below(self.root.child(JOBS).path):
             for file in files:
                 keep_access(Path(self.root.child(file.staged).path), *map(Path, file.sources or table))
 
