@@ -202,8 +202,7 @@ def _refuse_unused(
         raise MosaicError(reason, path=goal.location.path, found=goal.format.title, expected="Mosaic")
     if types is not None and not any(found.is_text for found, _ in formats):
         raise MosaicError("types are for columns of CSV and JSON lines", found=formats[0][0].title)
-    if keep is not None and goal.is_file:
-        raise MosaicError("keep is for files of a directory; a single file is replaced", path=goal.location.path)
+    goal.refuse_for_file(keep=keep)
 
 
 def _plan(listing: Listing, formats: Sequence[tuple[Format, str]], goal: Target, split_bytes: int) -> list[Split]:

@@ -73,7 +73,6 @@ class Target:
         Returns the summary of the job instead, if it was interrupted in its own commit, so that nothing is left to do.
         """
         change = self.change("overwrite" if overwrite else "create", keep=keep)
-        self.refuse_for_file(keep=keep)
         if self.is_file:
             refuse_writing(self.root)
             is_there = self.location.is_file()
