@@ -563,7 +563,9 @@ def test_a_named_run_is_committed_once(tmp_path: Path) -> None:
     with pytest.raises(smalti.MosaicError, match="asked for something else"):
         jobs.drop_columns(root, "c00", run_id="1")
     for run_id in ("", "x" * 201, 5):
-        with pytest.raises(smalti.MosaicError, match=r"not a run id.*expected text of at most 200 characters"):
+        with pytest.raises(
+            smalti.MosaicError, match=r"run_id is not a name for a run.*expected text of at most 200 characters"
+        ):
             add_1000(root, run_id=run_id)
     # Data in memory has no digest, and a run that finds nothing to do counts as well.
     assert jobs.merge(root, nothing, on="id", when_not_matched="ignore", run_id="3").rows == 0

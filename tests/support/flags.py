@@ -34,6 +34,7 @@ VALUES: dict[str, str] = {
     "--row-group-max-bytes": "100",
     "--row-group-max-rows": "7",
     "--rows": "3:5",
+    "--run-id": "",
     "--seed": "2",
     "--set": "id=7",
     "--snapshot": "1",

@@ -62,7 +62,7 @@ def check_run_id(run_id: object) -> str:
     """Refuse anything but a short text as the name of a run."""
     if not isinstance(run_id, str) or not 0 < len(run_id) <= _LONGEST_RUN_ID:
         expected = f"text of at most {_LONGEST_RUN_ID} characters, such as '2026-11-19 nightly'"
-        raise MosaicError("not a run id", found=repr(run_id)[:100], expected=expected)
+        raise MosaicError("run_id is not a name for a run", found=repr(run_id)[:100], expected=expected)
     return run_id
 
 
