@@ -122,6 +122,11 @@ def test_alterations_that_files_cannot_follow(spark: Any, tmp_path: Path, statem
         spark.sql("DROP TABLE kept")
 
 
+def renamed_field(array: pa.Array) -> pa.Array:
+    """A struct with its only field called y."""
+    return pa.StructArray.from_arrays(array.flatten(), ["y"], mask=array.is_null())
+
+
 def test_the_catalog_follows_the_files(spark: Any, tmp_path: Path) -> None:
     """Names and types that the files have, or are read as, are taken up. In between, a warning names the statement."""
     spark.sql(f"CREATE TABLE followed (a INT, b INT DEFAULT 7) USING mosaic LOCATION '{tmp_path}/t'")
@@ -143,6 +148,13 @@ def test_the_catalog_follows_the_files(spark: Any, tmp_path: Path) -> None:
         assert logged.toString().count("RENAME COLUMN") == 1
         spark.sql("ALTER TABLE followed RENAME COLUMN a TO c")
         assert spark.table("followed").select("c", "b").first() == (1, 2)
+        spark.sql("ALTER TABLE followed ADD COLUMN s STRUCT<x: INT>")
+        spark.sql("INSERT INTO followed (c, s) VALUES (3, named_struct('x', 4))")
+        with pytest.raises(Exception, match="RENAME COLUMN: files keep the name"):
+            spark.sql("ALTER TABLE followed RENAME COLUMN s.x TO y")
+        jobs.replace_columns(tmp_path / "t", lambda rows: {"s": renamed_field(rows["s"])}, columns=["s"])
+        spark.sql("ALTER TABLE followed RENAME COLUMN s.x TO y")
+        assert spark.table("followed").where("c = 3").select("s.y", "b").first() == (4, 7)
     finally:
         logger.removeAppender(appender)
         log4j.core.config.Configurator.setLevel("smalti.spark", log4j.Level.OFF)

@@ -19,8 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
+from smalti.logical.types import is_list_like
 from smalti.spark.driver.offsets import Offset
 from smalti.spark.driver.plan import Table, find_table
 from smalti.spark.driver.stream import find_stream
@@ -133,12 +135,27 @@ def unfit(question: Question, _: Sequence[bytes]) -> Answer:
     retyped = _parse_arrow_schema(question["schema"])
     fold = str if options.case_sensitive else str.lower
     stored = {fold(field.name): field.type for field in (table.schema() if table.files else ())}
-    found = {name: stored[fold(name)] for name in question["renamed"] if fold(name) in stored}
+    found: dict[str, pa.DataType] = {}
+    for name, *inner in question["renamed"]:
+        type_ = stored.get(fold(name))
+        for part in inner:
+            type_ = None if type_ is None else _part(type_, part, fold)
+        if type_ is not None:
+            found[name] = type_
     for field in retyped:
         type_ = stored.get(fold(field.name), field.type)
         if type_ != field.type and not fits(type_, field.type):
             found[field.name] = type_
     return {"unfit": {name: str(type_) for name, type_ in found.items()}}, ()
+
+
+def _part(type_: Any, name: str, fold: Callable[[str], str]) -> Any:
+    """The type of a part of a nested type, as Spark names parts; None if there is none."""
+    if pt.is_struct(type_):
+        return next((field.type for field in type_ if fold(field.name) == fold(name)), None)
+    if pt.is_map(type_):
+        return type_.key_type if name == "key" else type_.item_type
+    return type_.value_type if is_list_like(type_) else None
 
 
 # --- streams: offsets are texts to Java, as Spark keeps them --------------------------------------------------------

@@ -85,7 +85,9 @@ final class AlterTable {
         retyped = retyped.add(field);
     }
     if (renamed.isEmpty() && retyped.isEmpty()) return;
-    Map<String, Object> unfit = table.unfit(renamed.keySet(), retyped);
+    List<String[]> paths = new ArrayList<String[]>();
+    for (TableChange.RenameColumn each : renamed.values()) paths.add(each.fieldNames());
+    Map<String, Object> unfit = table.unfit(paths, retyped);
     for (Map.Entry<String, Object> column : unfit.entrySet()) {
       String name = (String) column.getKey();
       TableChange.RenameColumn renaming = (TableChange.RenameColumn) renamed.get(name);

@@ -175,7 +175,7 @@ public class MosaicTable implements SupportsRead, SupportsWrite, SupportsMetadat
   }
 
   /** Those of some columns that files have, although they were renamed, or do not fit new types; with their types. */
-  Map<String, Object> unfit(Set<String> renamed, StructType retyped) {
+  Map<String, Object> unfit(List<String[]> renamed, StructType retyped) {
     return (Map<String, Object>) Planner.ask("unfit", Planner.details("options", options.asCaseSensitiveMap(), "session",
         Options.session(), "renamed", renamed, "schema", retyped.json())).get("unfit");
   }
