@@ -51,6 +51,12 @@ def empty_batch() -> bool:
     return pa.table({"a": pa.array([], pa.int8())}).to_batches() == []
 
 
+def empty_table() -> bool:
+    halves = pa.list_(pa.dictionary(pa.int8(), pa.float16()))
+    types = pa.list_(pa.uuid()), pa.list_(RUNS), pa.run_end_encoded(pa.int32(), pa.string_view()), halves
+    return all(fails(pa.schema([("a", type_)]).empty_table) for type_ in types)
+
+
 def null_array() -> bool:
     return fails(lambda: pa.nulls(3, pa.struct([("runs", RUNS)])), pa.ArrowInvalid)
 
@@ -72,12 +78,6 @@ def map_entries() -> bool:
 def _lists_with_a_null(elements: Any) -> Any:
     """Two lists of one element, and a null list between them."""
     return pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), elements, mask=pa.array([False, True, False]))
-
-
-def concat_arrays() -> bool:
-    words = [pa.array([number]).cast(pa.float16()) for number in (1.0, 2.0)]
-    both = pa.concat_arrays([pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), word) for word in words])
-    return bool(both.dictionary_decode().cast(pa.float64()).to_pylist() != [1.0, 2.0])
 
 
 def flatten_lists() -> bool:
@@ -104,8 +104,44 @@ def relabelled() -> bool:
     return fails(lists.flatten, pa.ArrowException)
 
 
-def if_supported() -> bool:
-    return all(fails(lambda: pa.nulls(1, type_).take(pa.array([0]))) for type_ in (pa.string_view(), RUNS))  # noqa: B023
+def can_select() -> bool:
+    """No kernel for views and runs, freed memory for list views of wrapped views, and other values for matrices."""
+    views = pa.array([f"{row:05d}" * 8 for row in range(100)], pa.string_view())
+    starts = pa.array(range(100), pa.int32())
+    extended = pa.ExtensionArray.from_storage(Extension(), views)
+    lists: Any = pa.ListViewArray.from_arrays(starts, pa.array([1] * 100, pa.int32()), extended)
+    selections = lambda: lists.take(starts), lambda: lists.filter(pa.array([True] * 100))
+    is_missing = all(fails(lambda: pa.nulls(1, type_).take(pa.array([0]))) for type_ in (pa.string_view(), RUNS))  # noqa: B023
+    matrices: Any = pa.array([[[row, 1], [2, 3]] for row in range(100)], pa.list_(pa.list_(pa.int64(), 2), 2)).slice(50)
+    is_wrong = matrices.take(pa.array([0])).to_pylist() != [[[50, 1], [2, 3]]]
+    return is_missing and is_wrong and all(fails(select, pa.ArrowException) for select in selections)
+
+
+#: Two dictionaries of half floats that differ.
+HALVES: Any = pa.chunked_array(
+    pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array([value]).cast(pa.float16())) for value in (1, 7)
+)
+
+
+def _are_mistaken(found: Any) -> bool:
+    chunks = found.chunks if isinstance(found, pa.ChunkedArray) else [found]
+    return [each.as_py() for chunk in chunks for each in chunk.dictionary_decode().cast(pa.float64())] != [1, 7]
+
+
+def concat_arrays() -> bool:
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), pa.array([b"x" * 16], pa.uuid()))
+    table = pa.table([HALVES], names=["a"])
+    joined = [
+        pa.concat_arrays(HALVES.chunks),
+        pa.concat_batches(table.to_batches()).column(0),
+        table.combine_chunks().column(0),
+        table.take(pa.array([0, 1])).column(0),
+    ]
+    return fails(lambda: pa.concat_arrays([runs, runs])) and all(map(_are_mistaken, joined))
+
+
+def unify_dictionaries() -> bool:
+    return _are_mistaken(HALVES.unify_dictionaries())
 
 
 def cast_offsets() -> bool:
@@ -154,14 +190,16 @@ def loses_unit() -> bool:
 FAULTS: list[Callable[[], bool]] = [
     columnless_batch,
     empty_batch,
+    empty_table,
     null_array,
     pandas_scalar,
     flatten_struct,
     map_entries,
-    concat_arrays,
     flatten_lists,
     relabelled,
-    if_supported,
+    can_select,
+    concat_arrays,
+    unify_dictionaries,
     cast_offsets,
     cast_exactly,
     fill_nulls,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import collections
 import itertools
+import mmap
 import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import smalti
+from smalti._compat.arrow import concat_batches
 from smalti.errors import MemoryLimitError, MosaicError, NoSuchRowError, SchemaError
+from smalti.logical.arrays import take_chunks
 from tests.support.any_arrow import any_table, meanings
-from tests.support.long import repeated
+from tests.support.long import long_only, repeated
 from tests.support.s3 import s3_by_uri
 from tests.support.strategies import examples, options_for, tables
 
@@ -170,6 +174,78 @@ def test_samples(table: tuple[pa.Table, Path]) -> None:
     for wrong in (-1, 1.5, True, "3"):
         with pytest.raises(MosaicError, match="a sample has a whole number of rows"):
             dataset.sample(wrong)  # type: ignore[arg-type]
+
+
+class TestTooLargeForOneArray:
+    """Rows come in several arrays where one cannot hold them; a batch of exactly so many rows is refused."""
+
+    @pytest.fixture
+    def dataset(self, tmp_path: Path) -> tuple[smalti.MosaicDataset, list[str]]:
+        """Two files whose dictionaries have more values together than the indices of the table count."""
+        values = [f"{file}-{row}" for file in range(2) for row in range(100)]
+        for file in range(2):
+            entries = pa.array(values[100 * file : 100 * (file + 1)])
+            column = pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), entries)
+            smalti.write_table(pa.table({"n": range(100), "d": column}), tmp_path / f"{file}.mosaic")
+        return smalti.dataset(tmp_path), values
+
+    def test_dictionaries(self, dataset: tuple[smalti.MosaicDataset, list[str]]) -> None:
+        table, values = dataset
+        backwards = table[::-1]
+        backwards.validate(full=True)
+        assert backwards["d"].to_pylist() == values[::-1]
+        assert backwards["d"].num_chunks == 2
+        mixed = [150, 3, 199, 3, 0, 100] * 5
+        taken = table.take(mixed, ["d", "n"])
+        assert taken.to_pydict() == {"d": [values[row] for row in mixed], "n": [row % 100 for row in mixed]}
+        with pytest.raises(SchemaError, match=r"column 'd': one array cannot hold the rows .* expected fewer rows"):
+            list(table.to_batches(batch_size=150, exact=True))
+        assert [batch.num_rows for batch in table.to_batches(batch_size=50, exact=True)] == [50] * 4
+        batches = smalti.loader(table, columns=["d"], batch_size=150, shuffle=True, seed=1)
+        assert sorted(value for batch in batches for value in batch["d"]) == sorted(values)
+
+    @pytest.mark.parametrize("wrap", ["string", "struct", "list"])
+    def test_rows_that_are_not_wanted(self, wrap: str) -> None:
+        """Of each chunk one long row, whose memory is never touched, and a short one."""
+        data = pa.py_buffer(mmap.mmap(-1, (1 << 30) + 4096))
+        offsets = pa.array([0, 1 << 30, (1 << 30) + 3], pa.int32()).buffers()[1]
+        texts: Any = pa.Array.from_buffers(pa.string(), 2, [None, offsets, data])
+        if wrap == "struct":
+            texts = pa.StructArray.from_arrays([texts], ["x"])
+        if wrap == "list":
+            texts = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), texts)
+        with pytest.raises(SchemaError, match="column 'c': one array cannot hold the rows of a batch"):
+            concat_batches([pa.record_batch([texts], ["c"])] * 2)
+        (found,) = take_chunks([texts, texts], pa.array([3, None, 1]))
+        short = texts[1].as_py()
+        assert repr("\0\0\0") in repr(short)
+        assert found.to_pylist() == [short, None, short]
+
+    @long_only
+    def test_strings(self, tmp_path: Path) -> None:
+        """A column of one value takes 8 kB in the file, and more than 2 GiB in memory."""
+        text, rows = "x" * (1 << 20), 2200
+        schema = pa.schema({"s": pa.string(), "l": pa.list_(pa.string())})
+        with smalti.MosaicWriter(tmp_path / "t.mosaic", schema) as writer:
+            for _ in range(rows // 100):
+                strings = pa.repeat(text, 100)
+                lists = pa.ListArray.from_arrays(pa.array(range(101), pa.int32()), strings)
+                writer.write(pa.record_batch([strings, lists], schema=schema))
+        assert (tmp_path / "t.mosaic").stat().st_size < 1 << 20
+        with smalti.open(tmp_path / "t.mosaic") as file:
+            for column in ("s", "l"):
+                for read in (lambda: file.take([0] * rows, [column]), lambda: file.take(range(rows)[::-1], [column])):  # noqa: B023
+                    chunks = read()[column].chunks
+                    assert sum(map(len, chunks)) == rows
+                    assert len(chunks) == 2
+                    values = [chunk.values if column == "l" else chunk for chunk in chunks]
+                    assert {length for each in values for length in pc.binary_length(each).unique().to_pylist()} == {
+                        1 << 20
+                    }
+                    del chunks, values
+                with pytest.raises(SchemaError, match=f"column '{column}': one array cannot hold the rows of a batch"):
+                    list(file.iter_batches(rows, [column], exact=True))
+            assert sum(batch.num_rows for batch in file.iter_batches(1000, ["s"], exact=True)) == rows
 
 
 def test_requests_of_a_take() -> None:

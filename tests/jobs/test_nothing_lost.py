@@ -90,3 +90,33 @@ def test_compaction_keeps_entries_and_structs_that_grew(tmp_path: Path) -> None:
     assert found["x"].combine_chunks().dictionary.to_pylist() == ["low", "mid", "high"]
     assert found["x"].type == levels.type
     assert found["s"].to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "new"}]
+
+
+def halves(*numbers: float) -> pa.DictionaryArray:
+    """Half floats with a dictionary of their own. Arrow takes the bits of such values for values when it joins them."""
+    entries = pa.array(numbers).cast(pa.float16())
+    return pa.DictionaryArray.from_arrays(pa.array(range(len(numbers)), pa.int8()), entries)
+
+
+def test_dictionaries_of_half_floats(tmp_path: Path) -> None:
+    """Sorted, merged by key and added by key, also in the rows that no key matches."""
+
+    def rows(column: str) -> dict[int, float | None]:
+        table = smalti.read_table(tmp_path / "t", columns=["id", column])
+        values = (value.as_py() for chunk in table[column].chunks for value in chunk.dictionary_decode())
+        pairs = zip(table["id"].to_pylist(), values, strict=True)
+        return {key: None if value is None else float(value) for key, value in pairs}
+
+    (tmp_path / "t").mkdir()
+    for number, values in enumerate([(1, 2, 3), (7, 8, 9)]):
+        table = pa.table({"id": range(3 * number, 3 * number + 3), "h": halves(*values)})
+        smalti.write_table(table, tmp_path / f"t/{number}.mosaic")
+    jobs.compact(tmp_path / "t", sort_by=[("id", "descending")])
+    assert rows("h") == {0: 1, 1: 2, 2: 3, 3: 7, 4: 8, 5: 9}
+    new = pa.chunked_array([halves(70), halves(71), halves(72)])
+    jobs.merge(tmp_path / "t", pa.table({"id": [1, 4, 8], "h": new}), on="id")
+    assert rows("h") == {0: 1, 1: 70, 2: 3, 3: 7, 4: 71, 5: 9, 8: 72}
+    jobs.add_columns(tmp_path / "t", pa.table({"id": [1, 4, 8], "g": new}), on="id")
+    assert rows("g") == {0: None, 1: 70, 2: None, 3: None, 4: 71, 5: None, 8: 72}
+    batch = next(iter(smalti.loader(tmp_path / "t", batch_size=7, columns=["h"])))
+    assert sorted(batch["h"].tolist()) == [1, 3, 7, 9, 70, 71, 72]

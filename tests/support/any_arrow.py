@@ -35,10 +35,6 @@ class Money(pa.ExtensionType):
         return cls(storage)
 
 
-def is_narrow_decimal(type_: Any) -> bool:
-    return bool(pt.is_decimal(type_)) and type_.bit_width < 128
-
-
 SCALARS: list[Any] = [
     pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(),
     pa.uint64(), pa.float16(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.string_view(),
@@ -56,8 +52,8 @@ EXTENSIONS: list[Any] = [
     Money(pa.string_view()), pa.fixed_shape_tensor(pa.float32(), [2, 2]),
     *([pa.json_()] if HAS["json"] else []),
 ]  # fmt: skip
-#: Arrow cannot tell the different values of these.
-_NO_UNIQUE = (pt.is_string_view, pt.is_binary_view, pt.is_float16, is_narrow_decimal)
+#: How many values a dictionary has that its indices can count hardly, or not, together with another dictionary.
+ENTRIES = [0, 1, 127, 128, 255, 256, 5_000]
 
 
 def any_type(choose: random.Random, depth: int = 0) -> Any:
@@ -118,8 +114,9 @@ def any_array(choose: random.Random, type_: Any, rows: int, nullable: bool = Tru
     if pt.is_null(type_):
         return pa.nulls(rows)
     if pt.is_dictionary(type_):
-        entries = any_array(choose, type_.value_type, choose.choice([1, 2, 5]), False)
-        entries = entries.slice(0, 1) if any(kind(type_.value_type) for kind in _NO_UNIQUE) else entries.unique()
+        count = choose.choice(ENTRIES) if choose.random() < 0.1 else choose.choice([1, 2, 5])
+        entries = entries_of(type_, max(count, not nullable), choose.randrange(3))
+        there = there if len(entries) else [False] * rows
         indices = pa.array([choose.randrange(len(entries)) if each else None for each in there], type_.index_type)
         return pa.DictionaryArray.from_arrays(indices, entries, ordered=type_.ordered)
     if pt.is_run_end_encoded(type_):
@@ -160,6 +157,32 @@ def any_array(choose: random.Random, type_: Any, rows: int, nullable: bool = Tru
     if pt.is_temporal(type_):
         return pa.array(values, pa.int32() if type_.bit_width == 32 else pa.int64()).view(type_)
     return pa.array(values, type_)
+
+
+def entries_of(type_: Any, count: int, start: int = 0) -> Any:
+    """The values of a dictionary, all different: as many as asked for, or as its indices and values can be."""
+    values = type_.value_type
+    count = min(count, 1 << min(62, type_.index_type.bit_width - pt.is_signed_integer(type_.index_type)))
+    if pt.is_boolean(values):
+        return pa.array([True, False][:count], values)
+    if pt.is_fixed_size_binary(values):
+        count = min(count, 256**values.byte_width)
+        return pa.array([number.to_bytes(values.byte_width, "big") for number in range(count)], values)
+    if pt.is_decimal(values):
+        return pa.array([Decimal(n).scaleb(-values.scale, EXACT) for n in range(start, start + count)], values)
+    if pt.is_floating(values):
+        bits = np.arange(start, start + count, dtype=f"u{values.bit_width // 8}")
+        return pa.Array.from_buffers(values, count, [None, pa.py_buffer(bits)])
+    if pt.is_integer(values) or pt.is_temporal(values):
+        days = 86_400_000 if pt.is_date64(values) else 1
+        numbers = np.arange(start, start + min(count, 1 << min(62, values.bit_width)))
+        return pa.array((numbers * days).astype(f"i{values.bit_width // 8}")).view(values)
+    texts = pa.array([f"{number:04d}" * (1 + number % 5) for number in range(start, start + count)], pa.string())
+    return texts.cast(values if is_text(values) else pa.binary()).cast(values)
+
+
+def is_text(type_: Any) -> bool:
+    return bool(pt.is_string(type_) or pt.is_large_string(type_) or pt.is_string_view(type_))
 
 
 def _value(choose: random.Random, type_: Any) -> Any:

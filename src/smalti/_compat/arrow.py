@@ -8,7 +8,7 @@ program that shows the fault in the installed version, or compares the last vers
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti.errors import MemoryLimitError
+from smalti.errors import MemoryLimitError, SchemaError
 from smalti.logical.types import (
     contains_type,
     entry_field,
     fixed_bytes,
+    map_children,
     own_buffers,
-    with_element,
+    unwrapped,
     without_extensions,
 )
 from smalti.memory import most_memory
@@ -42,26 +43,74 @@ def columnless_batch(num_rows: int, schema: pa.Schema | None = None) -> pa.Recor
     return batch if schema is None else batch.replace_schema_metadata(schema.metadata)
 
 
-def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Copy batches into one. Up to 18: `pyarrow.concat_batches` does not exist."""
-    whole = pa.Table.from_batches(batches).combine_chunks()
-    return whole.to_batches()[0] if whole.num_rows else batches[0]
+#: Errors of arrays that one array cannot hold: beyond its offsets, or more dictionary values than its indices count.
+TOO_LARGE = (pa.ArrowInvalid, pa.ArrowCapacityError)
 
 
 def concat_arrays(arrays: Sequence[Any]) -> Any:
-    """Copy arrays of one type into one, or return None.
+    """Copy arrays of one type into one array. Raise one of `TOO_LARGE` if it cannot hold them.
 
-    Since 22: half floats in dictionaries that differ become other numbers. All versions: no builder for runs of
-    extension types.
+    All versions: runs of extension types have no kernel, and where dictionaries of half floats differ, the result has
+    the bits of their values as values. `combine_chunks`, `unify_dictionaries` and `take` of chunks do the same.
     """
-    if contains_type(arrays[0].type, _has_half_floats):
-        return None
-    return if_supported(pa.concat_arrays, arrays)
+    type_ = arrays[0].type
+    if not _is_misjoined(type_):
+        return pa.concat_arrays(arrays)
+    layout = _with_bits(type_)
+    return _restored(pa.concat_arrays([relabelled(array, layout) for array in arrays]), type_)
+
+
+def concat_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Copy batches, of which there is at least one, into one. Raise SchemaError if an array cannot hold all rows.
+
+    All versions: see `concat_arrays`. Up to 18, `pyarrow.concat_batches` does not exist, and `combine_chunks` splits
+    strings of more than 2 GiB.
+    """
+    rows, schema = sum(batch.num_rows for batch in batches), batches[0].schema
+    if not len(schema):
+        return columnless_batch(rows)
+    columns = []
+    if hasattr(pa, "concat_batches") and not any(map(_is_misjoined, schema.types)):
+        with suppress(*TOO_LARGE):
+            whole: pa.RecordBatch = pa.concat_batches(batches)
+            return whole
+    for index, field in enumerate(schema):
+        try:
+            columns.append(concat_arrays([batch.column(index) for batch in batches]))
+        except TOO_LARGE as error:
+            reason = str(error).partition(", consider")[0]  # Users cannot cast what is read.
+            raise SchemaError(
+                f"one array cannot hold the rows of a batch ({reason})",
+                column=field.name,
+                found=f"{rows:,} rows of {field.type}",
+                expected="fewer rows in a batch",
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _is_misjoined(type_: Any) -> bool:
+    if not (type_.num_fields or pt.is_dictionary(type_) or isinstance(type_, pa.BaseExtensionType)):
+        return False
+    return contains_type(type_, lambda part: _has_half_floats(part) or _has_extension_runs(part))
+
+
+def unify_dictionaries(table: pa.Table) -> pa.Table:
+    """Give all chunks of a column the same dictionary. All versions: wrong for half floats, see `concat_arrays`."""
+    for index, field in enumerate(table.schema):
+        column = table.column(index)
+        if column.num_chunks > 1 and contains_type(field.type, _has_half_floats):
+            table = table.set_column(index, field, pa.chunked_array([concat_arrays(column.chunks)]))
+    return table.unify_dictionaries()
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     """A batch without rows. All versions: `pyarrow.Table.to_batches` has none for a table without rows."""
     return pa.RecordBatch.from_arrays([null_array(0, field.type) for field in schema], schema=schema)
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows. All versions: `pyarrow.Schema.empty_table` has no builder for runs, extension types, ..."""
+    return pa.Table.from_batches([empty_batch(schema)])
 
 
 def null_array(rows: int, type_: Any) -> Any:
@@ -163,23 +212,53 @@ def map_entries(array: Any) -> Any:
     return pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[entries])
 
 
-def flatten_lists(array: Any, take: Callable[[Any, Any], Any]) -> Any:
-    """The elements of lists that have at least one, in order. `take` takes rows of an array of any type.
+def flatten_lists(array: Any) -> Any:
+    """The elements of lists without extension types that have at least one, in order.
 
     Since 22: to flatten list views and lists beside null ones, Arrow concatenates slices as if each had a dictionary of
-    its own, and mistakes half floats when it unifies such dictionaries if one entry is NaN.
+    its own, which is wrong for half floats (see `concat_arrays`).
     """
-    if not contains_type(array.type.value_type, _has_half_floats):
-        return array.flatten()
-    indices = pa.array(range(len(array.values)), pa.int64())
-    type_ = with_element(array.type, pa.field("index", pa.int64()))
-    buffers = array.buffers()[: own_buffers(type_)]
-    lists: Any = pa.Array.from_buffers(type_, len(array), buffers, offset=array.offset, children=[indices])
-    return take(array.values, lists.flatten())
+    return relabelled(relabelled(array, _with_bits(array.type)).flatten(), array.type.value_type)
 
 
 def _has_half_floats(type_: Any) -> bool:
     return bool(pt.is_dictionary(type_) and pt.is_float16(type_.value_type))
+
+
+def _has_extension_runs(type_: Any) -> bool:
+    return bool(pt.is_run_end_encoded(type_) and type_.value_type != without_extensions(type_.value_type))
+
+
+def _with_bits(type_: Any) -> Any:
+    """The type without extension types, with integers for half floats in dictionaries."""
+    type_ = unwrapped(type_)
+    if _has_half_floats(type_):
+        return pa.dictionary(type_.index_type, pa.uint16(), type_.ordered)
+    return map_children(type_, _with_bits)
+
+
+def _restored(array: Any, type_: Any) -> Any:
+    """An array of `_with_bits`, which begins at the beginning of its buffers, as the type.
+
+    The C interface would leave out extension types that are not registered.
+    """
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.wrap_array(_restored(array, type_.storage_type))
+    if array.type == type_:
+        return array
+    if pt.is_dictionary(type_):
+        entries = array.dictionary.view(type_.value_type)
+        return pa.DictionaryArray.from_arrays(array.indices, entries, ordered=type_.ordered, safe=False)
+    if pt.is_run_end_encoded(type_):
+        return pa.RunEndEncodedArray.from_arrays(array.run_ends, _restored(array.values, type_.value_type))
+    if pt.is_struct(type_):
+        children = [array.field(i) for i in range(type_.num_fields)]
+    else:
+        entry = array.values if not pt.is_map(type_) else map_entries(array).values
+        children = [entry]
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    children = [_restored(child, field.type) for child, field in zip(children, fields, strict=True)]
+    return pa.Array.from_buffers(type_, len(array), array.buffers()[: own_buffers(type_)], children=children)
 
 
 def relabelled(array: Any, type_: pa.DataType) -> Any:
@@ -193,11 +272,19 @@ def relabelled(array: Any, type_: pa.DataType) -> Any:
     return pa.Array._import_from_c_capsule(type_.__arrow_c_schema__(), array.__arrow_c_array__()[1])
 
 
-def if_supported(method: Callable[[Any], Any], argument: Any) -> Any:
-    """Call `take` or `filter`, or return None. All versions: no kernel for views (GH-43010) and runs, also nested."""
-    with suppress(pa.ArrowNotImplementedError):
-        return method(argument)
-    return None
+def can_select(type_: Any) -> bool:
+    """Whether `take` and `filter` have a kernel for a type that is right.
+
+    All versions: none for views (GH-43010) and runs, also nested. The result for list views whose elements are views in
+    an extension type points at freed memory, and that for a slice of fixed-size lists of fixed-size lists has what is
+    beyond the end of their values.
+    """
+    type_ = unwrapped(type_)
+    if pt.is_string_view(type_) or pt.is_binary_view(type_) or pt.is_run_end_encoded(type_):
+        return False
+    if pt.is_fixed_size_list(type_) and pt.is_fixed_size_list(unwrapped(type_.value_type)):
+        return False
+    return pt.is_dictionary(type_) or all(can_select(type_.field(i).type) for i in range(type_.num_fields))
 
 
 # --- computing ------------------------------------------------------------------------------------------------------
@@ -265,17 +352,18 @@ def half_zero() -> Any:
 
 
 def fill_nulls(array: Any, value: Any) -> Any:
-    """Replace nulls by a value, or return None.
+    """Replace nulls by a value, or return None. Nulls of decimals and half floats become 0.
 
-    Up to 20, half floats have no kernel. All versions: small decimals become decimal128, and views have no kernel.
+    Up to 20, half floats have no kernel. All versions: decimals become wider ones, which may be beyond the widest, and
+    views have no kernel.
     """
     import pyarrow.compute as pc
 
-    if pt.is_float16(array.type):
-        return array.view(pa.int16()).fill_null(0).view(array.type)
+    if pt.is_float16(array.type) or pt.is_decimal(array.type):
+        bits = pa.binary(array.type.bit_width // 8)
+        return array.view(bits).fill_null(bytes(bits.byte_width)).view(array.type)
     with suppress(pa.ArrowNotImplementedError):
-        filled = pc.coalesce(array, pa.scalar(value, array.type))
-        return filled if filled.type == array.type else filled.cast(array.type)
+        return pc.coalesce(array, pa.scalar(value, array.type))
     return None
 
 

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from smalti.errors import SchemaError
 from smalti.jobs.change_data import Chunk, ColumnFunction, KeyedRows, call_function, replaced_rows
 from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns, plan_update
-from smalti.jobs.change_task import FilePlan, TableFile, one_batch
+from smalti.jobs.change_task import FilePlan, TableFile
 from smalti.jobs.keys import comparable
 from smalti.logical.adapt import adapt_batch, countable, fit_batch
-from smalti.logical.arrays import filter_rows
+from smalti.logical.arrays import filter_table
 from smalti.logical.types import compared_type
 from smalti.predicate import Outcome
 
@@ -156,7 +156,7 @@ def fresh_columns(
         some = fields[start : start + COLUMNS_AT_A_TIME]
         old = adapt_batch(file.read([each.name for each in some], group), pa.schema(some)).columns
         is_same = found.outcome is Outcome.NONE
-        arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found), some)
+        arrays += old if is_same else replaced_rows(old, found.mask, compute(group, some, found))
     return pa.table(arrays, schema=pa.schema(fields))
 
 
@@ -168,8 +168,7 @@ def staying_rows(file: TableFile, group: int, columns: ColumnPlan, made: pa.Tabl
         stored = file.opened.row_group(group).read(list(copied.values()))
         for name, old in copied.items():
             table = table.append_column(stored.schema.field(old).with_name(name), stored.column(old))
-    batch = one_batch(table.select(columns.schema.names))
-    return pa.Table.from_batches([filter_rows(batch, pc.invert(leaving))])
+    return filter_table(table.select(columns.schema.names), pc.invert(leaving))
 
 
 # --- where values come from -----------------------------------------------------------------------------------------
@@ -228,6 +227,6 @@ def computed_values(function: ColumnFunction, columns: Sequence[str], file: Tabl
                 found=sorted(made.column_names),
                 expected=sorted(schema.names),
             )
-        return fit_batch(one_batch(made), schema).columns
+        return pa.Table.from_batches([fit_batch(batch, schema) for batch in made.to_batches()], schema).columns
 
     return FileValues(compute)

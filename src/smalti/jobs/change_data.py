@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from smalti._compat.arrow import empty_batch, null_array, size_of
+from smalti._compat.arrow import empty_batch, null_array, size_of, unify_dictionaries
 from smalti.errors import SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key_error, fit_keys
 from smalti.logical.adapt import adapt_batch, countable_schema, fit_array
-from smalti.logical.arrays import concat_rows, take_rows
+from smalti.logical.arrays import take_chunks
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import new_token
 
@@ -123,7 +123,7 @@ class Spool:
         schema = countable_schema(self._schema)
         rows = pa.Table.from_batches([adapt_batch(batch, schema) for batch in rows.to_batches()], schema)
         try:
-            rows = rows.unify_dictionaries()  # An Arrow file has one dictionary for each column.
+            rows = unify_dictionaries(rows)  # An Arrow file has one dictionary for each column.
         except pa.ArrowException as error:
             raise SchemaError(f"dictionaries of the data cannot be put together ({error})") from None
         location = self._directory.child(f"{self._token}-{len(self._chunks):05d}.arrow")
@@ -223,14 +223,14 @@ class KeyedRows:
             data = chunk.read(names)
             local = pc.subtract(rows.filter(inside), start)
             for part, field in zip(parts, fields, strict=True):
-                part.append(_taken(data.column(field.name), local, field))
+                part += _taken(data.column(field.name), local, field)
             if count == len(rows):
-                return [part[0] for part in parts]
+                return list(map(pa.chunked_array, parts))
             # The k-th row that is found here is the k-th of what was taken here. A search for it would take longer.
             positions = pc.if_else(inside, pc.add(running_count(inside), pa.scalar(taken - 1, pa.int64())), positions)
             taken += count
         return [
-            take_rows(concat_rows(part, field.type), positions) if part else null_array(len(rows), field.type)
+            pa.chunked_array(take_chunks(part or [null_array(0, field.type)], positions))
             for part, field in zip(parts, fields, strict=True)
         ]
 
@@ -240,21 +240,21 @@ def running_count(mask: Any) -> Any:
     return pc.cumulative_sum(mask.cast(pa.int64()))
 
 
-def _taken(column: Any, rows: Any, field: pa.Field) -> Any:
-    """Rows of a column of the data, in the type of the field."""
+def _taken(column: Any, rows: Any, field: pa.Field) -> list[Any]:
+    """Rows of a column of the data, in the type of the field; in several arrays if they are too large for one."""
     if column.num_chunks == 1:
-        return fit_array(take_rows(column.chunk(0), rows), field)
-    return take_rows(concat_rows([fit_array(chunk, field) for chunk in column.chunks], field.type), rows)
+        return [fit_array(each, field) for each in take_chunks(column.chunks, rows)]
+    return take_chunks([fit_array(chunk, field) for chunk in column.chunks], rows)
 
 
-def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any], fields: Sequence[pa.Field]) -> list[Any]:
+def replaced_rows(old: Sequence[Any], mask: Any, new: Sequence[Any]) -> list[Any]:
     """Columns in which the rows of a mask have new values, as many as the mask has rows."""
     rows = len(mask)
     count = pc.subtract(running_count(mask), pa.scalar(1, pa.int64()))
     positions = pc.if_else(mask, pc.add(count, pa.scalar(rows, pa.int64())), row_numbers(0, rows))
+    added = (after.chunks if isinstance(after, pa.ChunkedArray) else [after] for after in new)
     return [
-        take_rows(concat_rows([before, after], field.type), positions)
-        for before, after, field in zip(old, new, fields, strict=True)
+        pa.chunked_array(take_chunks([before, *after], positions)) for before, after in zip(old, added, strict=True)
     ]
 
 

@@ -17,9 +17,9 @@ from smalti.errors import SchemaError
 from smalti.jobs.change_columns import COLUMNS_AT_A_TIME, FileValues, Matches, counts_of, find_rows
 from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
-from smalti.jobs.change_task import FilePlan, TableFile, one_batch
+from smalti.jobs.change_task import FilePlan, TableFile
 from smalti.logical.adapt import countable, countable_schema, fit_array, fit_batch
-from smalti.logical.arrays import concat_rows, filter_rows, take_rows
+from smalti.logical.arrays import chunks_of, concat_rows, filter_rows, filter_table, take_rows
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, prune_partitions, undecided
 from smalti.predicate.python import AnyFilter
@@ -83,9 +83,8 @@ def delete_rows(condition: Condition, file: TableFile) -> FilePlan:
     """Leave out rows that match a condition."""
     matches = condition.matches(file)
 
-    def fresh(group: int) -> pa.RecordBatch:
-        whole = one_batch(file.opened.row_group(group).read())
-        return filter_rows(whole, pc.invert(matches[group].mask))
+    def fresh(group: int) -> pa.Table:
+        return filter_table(file.opened.row_group(group).read(), pc.invert(matches[group].mask))
 
     actions = plan_delete([each.outcome for each in matches])
     return FilePlan(plan_columns(file.opened.schema), actions, fresh, counts=counts_of(file, matches))
@@ -115,9 +114,9 @@ def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> Any:
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]))
     try:
         found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False).column(0)
+        return concat_rows(chunks_of(found))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(f"Arrow cannot compute an expression ({error})", found=str(expression)[:200]) from None
-    return concat_rows(found.chunks, found.type)
 
 
 def assigned_values(assignments: Sequence[Assignment], condition: Condition | None, file: TableFile) -> FileValues:
@@ -178,7 +177,8 @@ def merged_values(
     def moved(group: int, mask: Any) -> pa.RecordBatch:
         batch = filter_rows(file.read(file.schema.names, group), mask)
         wanted = [countable(field) for field in (*fields, *partitions)]
-        new = dict(zip([field.name for field in wanted], rows.gather(numbers[group].filter(mask), wanted), strict=True))
+        found = [concat_rows(chunks_of(each)) for each in rows.gather(numbers[group].filter(mask), wanted)]
+        new = dict(zip([field.name for field in wanted], found, strict=True))
         return pa.record_batch({name: new.get(name, batch.column(name)) for name in batch.schema.names})
 
     matched = pa.chunked_array([each.drop_null() for each in numbers], pa.int64()).unique()
@@ -194,7 +194,7 @@ def merged_values(
         for chunk in rows.chunks:
             some = unmatched_rows(chunk, matched)
             if some.num_rows:
-                yield pa.Table.from_batches([fit_batch(one_batch(some), schema)])
+                yield pa.Table.from_batches([fit_batch(batch, schema) for batch in some.to_batches()])
 
     return FileValues(compute, matches, counts | {"rows_inserted": left}, added=added)
 
@@ -207,7 +207,7 @@ def _leaving(rows: KeyedRows, numbers: Any, partitions: Sequence[pa.Field], file
     is_other: Any = pa.scalar(False)
     old = file.read([field.name for field in partitions], group).columns
     for before, after in zip(old, rows.gather(numbers, partitions), strict=True):
-        one, other = map(partition_texts, (before, after))
+        one, other = map(partition_texts, (before, concat_rows(chunks_of(after))))
         is_same = pc.coalesce(pc.equal(one, other), pc.and_(one.is_null(), other.is_null()))
         is_other = pc.or_(is_other, pc.invert(is_same))
     is_other = pc.and_(is_found, is_other)
@@ -225,13 +225,8 @@ def _may_match(bounds: Filter | None, file: TableFile) -> list[bool]:
 
 def unmatched_rows(chunk: Chunk, matched: Any) -> pa.Table:
     """The rows of a chunk of which no row of the table has the key."""
-    rows = chunk.read()
-    mask = pc.invert(pc.is_in(row_numbers(chunk.start, chunk.num_rows), value_set=matched))
-    left, start = [], 0
-    for batch in rows.to_batches():
-        left.append(filter_rows(batch, mask.slice(start, batch.num_rows)))
-        start += batch.num_rows
-    return pa.Table.from_batches(left, rows.schema)
+    is_matched = pc.is_in(row_numbers(chunk.start, chunk.num_rows), value_set=matched)
+    return filter_table(chunk.read(), pc.invert(is_matched))
 
 
 def key_bounds(rows: KeyedRows) -> Filter | None:

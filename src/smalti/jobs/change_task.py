@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from smalti._compat.arrow import columnless_batch, concat_batches, empty_batch
-from smalti.errors import MosaicError
+from smalti.errors import MosaicError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.file.rewriting import GroupSource, rewrite_file
 from smalti.io import write_whole
@@ -25,6 +25,7 @@ from smalti.jobs.formats.writers import with_statistics
 from smalti.jobs.staging import Staging
 from smalti.jobs.summary import SplitResult, StagedFile
 from smalti.logical.adapt import Adapter, ConstantOf, countable_schema, fit_batch
+from smalti.logical.intake import arrow_batches
 from smalti.logical.mapping import PROCESS_SCHEMAS
 from smalti.options import WriterOptions
 from smalti.progress import Report
@@ -75,11 +76,15 @@ class TableFile:
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """The rows of a table that has columns, as one batch."""
-    batches = table.to_batches()
+    """The rows of a table as one batch. Raise SchemaError if they are too large for it."""
+    batches = list(arrow_batches(table))
     if len(batches) == 1:
         return batches[0]
-    return concat_batches(batches) if batches else empty_batch(table.schema)
+    try:
+        return concat_batches(batches) if batches else empty_batch(table.schema)
+    except SchemaError as error:
+        error.expected = "fewer rows in a row group: compact the table first"
+        raise
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from smalti._compat.arrow import concat_batches, size_of
+from smalti._compat.arrow import concat_arrays, size_of
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.logical.adapt import widen_array
-from smalti.logical.arrays import as_compared, take_batch
+from smalti.logical.arrays import as_compared, take_batch, take_chunks
 from smalti.logical.types import storage_kind, with_capacity
 from smalti.sizes import SORT_CHUNK_BYTES
 
@@ -63,7 +63,8 @@ def sorted_batches(
     rows = max(1, SORT_CHUNK_BYTES // max(1, row_bytes))
     for start in range(0, len(order), rows):
         part = order.slice(start, rows)
-        yield _gather(batches, schema, part), source_bytes * len(part) // len(order)
+        for batch in _gather(batches, schema, part):
+            yield batch, source_bytes * batch.num_rows // len(order)
 
 
 def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array, int, int]:
@@ -73,8 +74,8 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     rows = held = source = 0
     for batch, num_bytes in batches():
         # A copy, because a slice would keep everything in memory that it was cut from.
-        keys_only = pa.RecordBatch.from_arrays([as_compared(batch.column(name)) for name in names], names=names)
-        parts.append(concat_batches([keys_only.slice(0, 0), keys_only]))
+        copies = [concat_arrays([as_compared(batch.column(name))]) for name in names]
+        parts.append(pa.RecordBatch.from_arrays(copies, names=names))
         rows += batch.num_rows
         held += size_of(batch)
         source += num_bytes
@@ -86,8 +87,8 @@ def _order(batches: Batches, keys: Sequence[tuple[str, str]]) -> tuple[pa.Array,
     return ordered, held // rows, source
 
 
-def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBatch:
-    """The rows of `order`, in that order.
+def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> Iterator[pa.RecordBatch]:
+    """The rows of `order`, in that order: in one batch, or in several if a column is too large for one array.
 
     Dictionaries and runs of several batches may be more together than their types can count: they get wider ones, in
     which they stay if they have to. Writers of Mosaic take them.
@@ -106,12 +107,13 @@ def _gather(batches: Batches, schema: pa.Schema, order: pa.Array) -> pa.RecordBa
         base, at = end, stop
         if at == len(wanted):
             break
-    gathered = concat_batches(parts) if len(parts) > 1 else parts[0]
     # by_number[k] is the index in `order` of the k-th gathered row, so its inverse puts the rows in order.
-    result = take_batch(gathered, pc.sort_indices(by_number))
-    columns = list(map(_narrowed, result.columns, schema))
-    fields = [field.with_type(column.type) for field, column in zip(schema, columns, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields).with_metadata(schema.metadata or {}))
+    places = pc.sort_indices(by_number)
+    columns = [pa.chunked_array(take_chunks([part.column(i) for part in parts], places)) for i in range(len(wide))]
+    for batch in pa.Table.from_arrays(columns, schema=pa.schema(wide)).to_batches():
+        arrays = list(map(_narrowed, batch.columns, schema))
+        fields = [field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields).with_metadata(schema.metadata or {}))
 
 
 def _recounted(array: pa.Array, field: pa.Field) -> pa.Array:

@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from smalti._compat import arrow as compat
 from smalti.errors import MosaicError
 from smalti.extras import optional_module
+from smalti.logical.arrays import chunks_of, concat_rows
 from smalti.logical.types import is_binary_like, is_string_like
 
 
@@ -35,17 +36,9 @@ def to_numpy(column: Any, name: str, fill_null: Any = None) -> Any:
     >>> to_numpy(pa.array([1.5, None]), "a").tolist(), to_numpy(pa.array([1, None]), "a", fill_null=-1).tolist()
     ([1.5, nan], [1, -1])
     """
-    if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    while isinstance(column, pa.ExtensionArray):
-        column = column.storage
+    chunks = chunks_of(column) if isinstance(column, pa.ChunkedArray) else [column]
+    column = concat_rows(list(map(_decoded, chunks)))
     type_ = column.type
-    if pt.is_dictionary(type_):
-        return to_numpy(column.dictionary_decode(), name, fill_null)
-    if pt.is_run_end_encoded(type_):
-        import pyarrow.compute as pc
-
-        return to_numpy(pc.call_function("run_end_decode", [column]), name, fill_null)
     if column.null_count:
         if fill_null is not None and not pt.is_nested(type_):
             column = _filled(column, name, fill_null)
@@ -67,6 +60,19 @@ def to_numpy(column: Any, name: str, fill_null: Any = None) -> Any:
     if (pt.is_integer(type_) or pt.is_floating(type_)) and not column.null_count and len(column):
         return _shared(column)
     return column.to_numpy(zero_copy_only=False)
+
+
+def _decoded(array: Any) -> Any:
+    """Values without extension types, dictionaries and runs. Several dictionaries may be too large for one."""
+    while isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pt.is_dictionary(array.type):
+        return _decoded(array.dictionary_decode())
+    if pt.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
+        return _decoded(pc.call_function("run_end_decode", [array]))
+    return array
 
 
 def _shared(column: Any) -> Any:

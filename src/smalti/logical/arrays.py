@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -36,8 +36,8 @@ from smalti.logical.types import (
 from smalti.moments import DAY, TICKS
 from smalti.mosaic.rows import row_numbers
 
-#: Called with a leaf and the entries of its dictionary.
-KeepEntries = Callable[[Leaf, pa.Array], None]
+#: Called with a leaf and the entries of its dictionaries.
+KeepEntries = Callable[[Leaf, Sequence[pa.Array]], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
 
@@ -53,9 +53,9 @@ def shred(array: Any, node: Node, nulls: int | None = None, keep: KeepEntries | 
     Raise SchemaError if a value does not fit, as for `to_stored`, or if there are more nulls.
     """
     if isinstance(node, Leaf):
-        entries = None if keep is None else _entries_of(array)
-        if keep is not None and entries is not None:
-            keep(node, entries)
+        dictionaries = [] if keep is None else list(_dictionaries_in(array))
+        if keep is not None and dictionaries:
+            keep(node, dictionaries)
         array = to_stored(array, node.stored)
     else:
         array = _unwrapped(array)
@@ -80,11 +80,15 @@ def _unwrapped(array: Any) -> Any:
     return array
 
 
-def _entries_of(array: Any) -> Any:
-    """The entries of a dictionary, also of a dictionary in lists."""
-    while is_list_like(array.type):
-        array = array.values
-    return array.dictionary if pt.is_dictionary(array.type) else None
+def _dictionaries_in(array: Any) -> Iterator[Any]:
+    """The entries of each dictionary in an array without structs. A map may have two: of its keys and of its items."""
+    array = _unwrapped(array)
+    if pt.is_dictionary(array.type):
+        yield array.dictionary
+    elif pt.is_map(array.type):
+        yield from chain(_dictionaries_in(array.keys), _dictionaries_in(array.items))
+    elif is_list_like(array.type) or pt.is_run_end_encoded(array.type):
+        yield from _dictionaries_in(array.values)
 
 
 def to_stored(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -201,7 +205,7 @@ def list_elements(array: Any) -> tuple[pa.Int32Array, pa.BooleanArray | None, An
     if count >= 1 << 31:
         raise SchemaError("lists of a batch have too many values", found=count, expected="below 2^31")
     # Lists without elements are not flattened: Arrow cannot make an empty array of every type.
-    elements = compat.flatten_lists(array, take_rows) if count else array.values.slice(0, 0)
+    elements = compat.flatten_lists(array) if count else array.values.slice(0, 0)
     return offsets.cast(pa.int32()), array.is_null() if array.null_count else None, elements
 
 
@@ -368,10 +372,9 @@ def _as_fixed_size_lists(starts: Any, lengths: Any, mask: Any, elements: Any, ty
         return compat.fixed_size_lists(type_, rows, elements, None if mask is None else pc.invert(mask))
     number = pc.subtract(pc.cumulative_sum(pc.invert(mask).cast(pa.int64())), 1)
     dense = compat.fixed_size_lists(type_, len(present), elements)
-    found = compat.if_supported(dense.take, pc.if_else(mask, pa.scalar(None, pa.int64()), number))
-    if found is None:
-        found = compat.fixed_size_lists(type_, rows, _spread(elements, starts, size), pc.invert(mask))
-    return found
+    if compat.can_select(type_):
+        return dense.take(pc.if_else(mask, pa.scalar(None, pa.int64()), number))
+    return compat.fixed_size_lists(type_, rows, _spread(elements, starts, size), pc.invert(mask))
 
 
 def _spread(elements: Any, starts: Any, size: int) -> Any:
@@ -451,16 +454,13 @@ def take_rows(array: Any, rows: Any) -> Any:
 
     Dictionaries keep their values, in their order.
     """
-    found = compat.if_supported(array.take, rows)
-    if found is not None:
-        return found
+    if compat.can_select(array.type):
+        return array.take(rows)
     if not len(array):  # All rows are null.
         return compat.null_array(len(rows), array.type)
     type_ = array.type
     if isinstance(type_, pa.BaseExtensionType):
         return type_.wrap_array(take_rows(array.storage, rows))
-    if pt.is_dictionary(type_):
-        return pa.DictionaryArray.from_arrays(array.indices.take(rows), array.dictionary, ordered=type_.ordered)
     if pt.is_run_end_encoded(type_):
         return _take_runs(array.values, decode_runs(array, row_numbers(0, len(array.values))).take(rows), type_)
     if pt.is_struct(type_):
@@ -476,6 +476,11 @@ def take_rows(array: Any, rows: Any) -> Any:
     return from_stored(to_stored(array, storage_type(type_)).take(rows), type_)
 
 
+def _take_runs(values: Any, rows: Any, type_: Any) -> Any:
+    runs: Any = pc.call_function("run_end_encode", [rows], pc.RunEndEncodeOptions(type_.run_end_type))
+    return pa.RunEndEncodedArray.from_arrays(runs.run_ends, take_rows(values, runs.values))
+
+
 def _numbered(array: Any) -> Any:
     """Lists, or maps, in which the number of each element has its place."""
     numbers = row_numbers(0, len(array.items if pt.is_map(array.type) else array.values))
@@ -486,6 +491,40 @@ def _numbered(array: Any) -> Any:
     return pa.ListArray.from_arrays(offsets, elements, mask=mask)
 
 
+def take_chunks(chunks: Sequence[Any], rows: Any) -> list[Any]:
+    """Rows of a column that is given in one chunk or more: in one array, or in several if they are too large for one.
+
+    Raise ArrowIndexError if there is no such row. A null among `rows` is a null row.
+    """
+    try:
+        return [take_rows(concat_rows(chunks), rows)]
+    except compat.TOO_LARGE:
+        needed, places = _needed(chunks, rows)
+        if sum(map(len, needed)) < sum(map(len, chunks)) or len(needed) < len(chunks):
+            return take_chunks(needed, places)
+        if len(rows) < 2:
+            raise
+    half = len(rows) // 2
+    return take_chunks(chunks, rows.slice(0, half)) + take_chunks(chunks, rows.slice(half))
+
+
+def _needed(chunks: Sequence[Any], rows: Any) -> tuple[Sequence[Any], Any]:
+    """The rows of chunks that are among `rows`, in chunks, and where in these they are."""
+    if len(chunks) == 1:
+        return chunks, rows
+    by_number = pc.sort_indices(rows)  # nulls last
+    wanted = rows.take(by_number).drop_null()
+    parts, start, at = [], 0, 0
+    for chunk in chunks:
+        count = pc.less(wanted.slice(at), pa.scalar(start + len(chunk), wanted.type)).true_count
+        if count:
+            parts.append(take_rows(chunk, pc.subtract(wanted.slice(at, count), pa.scalar(start, wanted.type))))
+        start, at = start + len(chunk), at + count
+    if at < len(wanted):
+        raise pa.ArrowIndexError(f"no row {wanted[at]} of {start}")
+    return parts or [chunks[0].slice(0, 0)], pc.if_else(rows.is_valid(), pc.sort_indices(by_number), None)
+
+
 def take_batch(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
     """Rows of a batch of any types, in any order."""
     if not batch.num_columns:
@@ -494,68 +533,37 @@ def take_batch(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def take_table(table: pa.Table, rows: pa.Array) -> pa.Table:
-    """Take rows of a table of any types, in any order, each column in one piece."""
+    """Rows of a table of any types, in any order. Each column is one array, or several if it is too large."""
     if not table.num_columns:
         return pa.Table.from_batches([compat.columnless_batch(len(rows))], table.schema)
-    found: pa.Table | None = compat.if_supported(lambda rows: table.combine_chunks().take(rows), rows)
-    if found is None:
-        columns = [take_rows(concat_rows(column.chunks, column.type), rows) for column in table.columns]
-        found = pa.Table.from_arrays(columns, schema=table.schema)
-    return found
+    columns = [pa.chunked_array(take_chunks(chunks_of(column), rows)) for column in table.columns]
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def concat_rows(arrays: Sequence[Any], type_: Any) -> Any:
-    """One array of the rows of others of any type."""
-    if len(arrays) < 2:
-        return arrays[0] if arrays else compat.null_array(0, type_)
-    found = compat.concat_arrays(arrays)
-    return _concat_parts(arrays, type_) if found is None else found
+def concat_rows(arrays: Sequence[Any]) -> Any:
+    """The rows of one array or more in one. Raise one of `compat.TOO_LARGE` if it cannot hold them."""
+    return arrays[0] if len(arrays) == 1 else compat.concat_arrays(arrays)
 
 
-def _concat_parts(arrays: Sequence[Any], type_: Any) -> Any:
-    if isinstance(type_, pa.BaseExtensionType):
-        return type_.wrap_array(concat_rows([array.storage for array in arrays], type_.storage_type))
-    if pt.is_dictionary(type_):  # of half floats
-        indices = _numbered_on(
-            [array.indices.cast(pa.int64()) for array in arrays], [each.dictionary for each in arrays]
-        )
-        entries = pa.concat_arrays([array.dictionary for array in arrays]).view(pa.uint16()).dictionary_encode()
-        indices, entries = entries.indices.take(indices).cast(type_.index_type), entries.dictionary.view(pa.float16())
-        return pa.DictionaryArray.from_arrays(indices, entries, ordered=type_.ordered)
-    if pt.is_run_end_encoded(type_):
-        values = [array.values for array in arrays]
-        rows = [decode_runs(array, row_numbers(0, len(array.values))) for array in arrays]
-        return _take_runs(concat_rows(values, type_.value_type), _numbered_on(rows, values), type_)
-    if pt.is_struct(type_):
-        is_absent = pa.concat_arrays([array.is_null() for array in arrays])
-        children = [concat_rows([array.field(at) for array in arrays], each.type) for at, each in enumerate(type_)]
-        return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_absent)
-    numbers = [_numbered(array) for array in arrays]
-    offsets, mask, _ = list_elements(pa.concat_arrays(numbers))
-    wanted = [each.flatten() for each in numbers]
-    if pt.is_map(type_):
-        keys = [take_rows(array.keys, rows) for array, rows in zip(arrays, wanted, strict=True)]
-        items = [take_rows(array.items, rows) for array, rows in zip(arrays, wanted, strict=True)]
-        return _as_maps(offsets, mask, concat_rows(keys, type_.key_type), concat_rows(items, type_.item_type), type_)
-    elements = [take_rows(array.values, rows) for array, rows in zip(arrays, wanted, strict=True)]
-    return _as_lists(offsets, mask, concat_rows(elements, type_.value_type), type_, _take_any)
-
-
-def _numbered_on(numbers: Sequence[Any], counted: Sequence[Any]) -> Any:
-    """Numbers of values in each of some arrays as numbers of values in all of them together."""
-    starts = accumulate(map(len, counted), initial=0)
-    return pa.concat_arrays([pc.add(each, pa.scalar(start)) for each, start in zip(numbers, starts, strict=False)])
-
-
-def _take_runs(values: Any, rows: Any, type_: Any) -> Any:
-    runs: Any = pc.call_function("run_end_encode", [rows], pc.RunEndEncodeOptions(type_.run_end_type))
-    return pa.RunEndEncodedArray.from_arrays(runs.run_ends, take_rows(values, runs.values))
+def chunks_of(column: Any) -> list[Any]:
+    """The chunks of a column, at least one."""
+    return [*column.chunks] or [compat.null_array(0, column.type)]
 
 
 def filter_rows(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
     """The rows of a batch of any types where a mask is true."""
-    found: pa.RecordBatch | None = compat.if_supported(batch.filter, mask)
-    return take_batch(batch, pc.indices_nonzero(mask)) if found is None else found
+    if all(map(compat.can_select, batch.schema.types)):
+        return batch.filter(mask)
+    return take_batch(batch, pc.indices_nonzero(mask))
+
+
+def filter_table(table: pa.Table, mask: Any) -> pa.Table:
+    """The rows of a table where a mask is true."""
+    kept, start = [], 0
+    for batch in table.to_batches():
+        kept.append(filter_rows(batch, mask.slice(start, batch.num_rows)))
+        start += batch.num_rows
+    return pa.Table.from_batches(kept, table.schema)
 
 
 def as_compared(array: Any) -> Any:

@@ -28,7 +28,7 @@ from smalti.logical.tree import (
     plan_schema,
     stored_columns,
 )
-from smalti.logical.types import MAX_INT16, MAX_INT32, is_list_like, keeps_units, unwrapped, with_capacity
+from smalti.logical.types import MAX_INT16, MAX_INT32, keeps_entries, keeps_units, with_capacity
 from smalti.logical.widen import widen_values
 from smalti.spec import MAX_NAME_SIZE, MAX_NAMES_SIZE
 
@@ -54,7 +54,8 @@ class Intake:
         #: Whether columns are stored as they are given. Only then are batches in the stored types accepted: an int16 of
         #: 300 is no uint8, and would make a file that cannot be read.
         self._is_stored = schema.equals(self.schema)
-        self._dictionaries: dict[str, _Dictionary] = {}
+        #: The dictionaries of each stored column: one, or those of the keys and items of a map.
+        self._dictionaries: dict[str, list[_Dictionary]] = {}
         #: Bytes of the entries of all dictionaries that were written so far.
         self.entry_bytes = 0
         #: Columns, by their indices in `given`, that get the widest indices and run ends.
@@ -114,17 +115,22 @@ class Intake:
                 raise error.locate(column=self.given.field(index).name) from None
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _keep_entries(self, column: LogicalColumn, leaf: Leaf, entries: pa.Array) -> None:
+    def _keep_entries(self, column: LogicalColumn, leaf: Leaf, found: Sequence[pa.Array]) -> None:
         name = column.by_leaf[id(leaf)].name
-        dictionary = self._dictionaries.setdefault(name, _Dictionary(entries.slice(0, 0)))
-        before = dictionary.num_bytes
-        dictionary.add(entries)
-        self.entry_bytes += dictionary.num_bytes - before
+        known = self._dictionaries.setdefault(name, [_Dictionary(entries.slice(0, 0)) for entries in found])
+        for dictionary, entries in zip(known, found, strict=True):
+            before = dictionary.num_bytes
+            dictionary.add(entries)
+            self.entry_bytes += dictionary.num_bytes - before
 
     @cached_property
     def with_dictionaries(self) -> dict[str, StoredColumn]:
         """The stored columns that hold values of dictionaries, also of dictionaries in lists."""
-        return {name: column for name, column in self._described.items() if _has_dictionary(column)}
+        return {
+            name: column
+            for name, column in self._described.items()
+            if column.leaf is not None and keeps_entries(column.leaf.type)
+        }
 
     def has_entries(self, stored: str) -> bool:
         """Whether values of a dictionary were written."""
@@ -133,11 +139,11 @@ class Intake:
     def entries(self, stored: str) -> pa.Array | None:
         """The entries of a dictionary that were written so far; None if there were too many."""
         known = self._dictionaries.get(stored)
-        return known.known if known is not None and known.is_kept else None
+        return known[0].known if known is not None and known[0].is_kept else None
 
     def set_entries(self, stored: str, entries: pa.Array | None) -> None:
         """Keep these entries of a dictionary and no others; with None, reading rebuilds them."""
-        known = self._dictionaries.setdefault(stored, _Dictionary(pa.nulls(0)))
+        (known,) = self._dictionaries.setdefault(stored, [_Dictionary(pa.nulls(0))])
         if entries is None:
             known.is_kept = False
             return
@@ -167,7 +173,8 @@ class Intake:
             if stored != usual:
                 names[index] = stored
         entries, left = {}, MAX_ENTRY_BYTES
-        for name, dictionary in self._dictionaries.items():
+        for name in filter(self.with_dictionaries.__contains__, self._dictionaries):
+            (dictionary,) = self._dictionaries[name]
             size = size_of(dictionary.known)
             if dictionary.is_kept and size <= left:
                 entries[name] = dictionary.known
@@ -195,7 +202,7 @@ class Intake:
         """The field of a column, with indices and run ends that can count all entries and rows of a row group."""
         if not self._dictionaries and most_rows <= MAX_INT16:
             return column.field
-        known = [self._dictionaries[each.name] for each in column.stored if each.name in self._dictionaries]
+        known = [dictionary for each in column.stored for dictionary in self._dictionaries.get(each.name, ())]
         count = most_rows if most_rows == MAX_INT32 else max((each.count for each in known), default=0)
         type_ = with_capacity(column.field.type, count, most_rows)
         return column.field if type_ == column.field.type else column.field.with_type(type_)
@@ -293,7 +300,7 @@ class _Dictionary:
         if _same_entries(entries, self.known.slice(0, len(entries))):
             return
         merged = None
-        if self.is_kept and len(entries) <= MAX_ENTRIES:
+        if self.is_kept and len(entries) <= MAX_ENTRIES and size_of(entries) <= MAX_ENTRY_BYTES:
             try:
                 entries.validate(full=True)
                 merged = pa.concat_arrays([self.known, entries]).unique().drop_null()
@@ -313,13 +320,6 @@ def _same_entries(one: pa.Array, other: pa.Array) -> bool:
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[one.type.bit_width]
         one, other = one.view(bits), other.view(bits)
     return one.equals(other)
-
-
-def _has_dictionary(column: StoredColumn) -> bool:
-    type_: Any = None if column.leaf is None else unwrapped(column.leaf.type)
-    while type_ is not None and is_list_like(type_):
-        type_ = unwrapped(type_.value_type)
-    return type_ is not None and pt.is_dictionary(type_)
 
 
 def _stored_columns(field: pa.Field) -> list[StoredColumn]:

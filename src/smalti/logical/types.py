@@ -74,6 +74,14 @@ def is_encoded(type_: Any) -> bool:
     return pt.is_dictionary(type_) or pt.is_run_end_encoded(type_)
 
 
+def keeps_entries(type_: Any) -> bool:
+    """Whether a type is a dictionary, or a list of values of a dictionary: the companion keeps its entries."""
+    type_ = unwrapped(type_)
+    while is_list_like(type_):
+        type_ = unwrapped(type_.value_type)
+    return bool(pt.is_dictionary(type_))
+
+
 def is_legacy_timestamp(type_: Any) -> bool:
     """Whether a type is the struct that some writers use for nanosecond timestamps; it is stored as TIMESTAMP(9)."""
     is_pair = pt.is_struct(type_) and type_.num_fields == 2

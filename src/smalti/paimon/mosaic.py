@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 import smalti
-from smalti._compat.arrow import empty_batch
 from smalti.errors import UnsupportedFeatureError
 from smalti.format.statistics import ColumnStatistics
-from smalti.logical.intake import arrow_batches
+from smalti.jobs.change_task import one_batch
 from smalti.logical.mapping import PROCESS_SCHEMAS, ColumnMapping
 from smalti.logical.types import is_legacy_timestamp
 from smalti.mosaic.rows import split_rows
@@ -122,8 +121,8 @@ class MosaicReader:
         else:
             start = self._file._row_starts[rg_index]
             wanted = [start + row for row in self._rows[rg_index].to_pylist()] if rg_index in self._rows else []
-            table = self._file.take(wanted, self._columns).combine_chunks()
-        return next(arrow_batches(table), None) or empty_batch(table.schema)
+            table = self._file.take(wanted, self._columns)
+        return one_batch(table)
 
     def row_group_num_rows(self, rg_index: int) -> int:
         return self._file.row_group(rg_index).num_rows

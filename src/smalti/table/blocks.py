@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from smalti._compat.arrow import empty_table
 from smalti._core.allowance import Allowance
 from smalti.file.blocks import RowBlocks, block_sizes, identity_of
 from smalti.file.reader import MosaicFile
@@ -75,7 +76,7 @@ class TableBlocks(RowBlocks):
         wanted = split_rows(taken.among(self._starts[-1]), self._starts)
         with allocation_errors():
             parts = [self._read(index, kept, rows=rows) for index, rows in wanted]
-            return in_order_of(taken, pa.concat_tables(parts or [self.schema.empty_table()]), kept)
+            return in_order_of(taken, pa.concat_tables(parts or [empty_table(self.schema)]), kept)
 
     def close(self) -> None:
         self._file.cache_clear()

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyarrow import NativeFile
 
+from smalti._compat.arrow import empty_table
 from smalti.errors import MosaicError, SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.formats.request import (
@@ -239,7 +240,7 @@ class JsonReader(TextReader):
 
     def _parse(self, block: bytes, schema: pa.Schema | None, *, first: bool) -> pa.Table:  # noqa: ARG002
         if not block.strip():
-            return pa.schema([] if schema is None else list(schema)).empty_table()
+            return empty_table(pa.schema([] if schema is None else list(schema)))
         if _SPECIAL.search(block) is None:
             return self._read(block, schema)
         if schema is not None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.types as pt
 
-from smalti._compat.arrow import has_negative_scale, loses_unit
+from smalti._compat.arrow import empty_table, has_negative_scale, loses_unit
 from smalti.errors import SchemaError
 from smalti.file.writer import MAX_AUTO_STATISTICS, MosaicWriter
 from smalti.format.types import has_statistics
@@ -186,7 +186,7 @@ class OrcFileWriter(StreamWriter):
 
     def close(self) -> None:
         if not self._waiting and not self._wrote:
-            self._put(self._schema.empty_table())
+            self._put(empty_table(self._schema))
         super().close()
 
 

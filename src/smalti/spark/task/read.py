@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.fs import FileSystem
 
-from smalti._compat.arrow import relabelled, size_of
+from smalti._compat.arrow import empty_table, relabelled, size_of
 from smalti.errors import SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import Source, locate
@@ -132,7 +132,7 @@ class TaskScan:
             for is_ascending in (nulls_first, ascending):
                 keys.append((str(len(keys)), "ascending" if is_ascending else "descending"))
         for file, group in groupby(batches, key=lambda pair: pair[0]):
-            best = self.schema.empty_table()
+            best = empty_table(self.schema)
             for _, batch in group:
                 best = pa.concat_tables([best, pa.Table.from_batches([batch])])
                 columns = [column for name, *_ in self.order for column in (best[name].is_valid(), best[name])]
