@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("smalti.spark.executor.SparkExecutor", asked_for)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # It would take half of the time.
     return root
 
 

@@ -141,7 +141,7 @@ def test_a_plan_leaves_the_table_as_it_is(table: str) -> None:
     facts, _ = ask("open", options={"path": table, "minpartitions": "1"})
     common = {"table": facts["table"], "schema": GIVEN.json(), "filters": [], "order": [], "statistics": False}
     partitions = StructType([StructField("p", StringType())]).json()
-    for decided, files in ([["EqualTo", "p", "a"]], 1), ([], 3), ([["EqualTo", "p", "b"]], 1):
+    for decided, files in ([["=", "p", "a"]], 1), ([], 3), ([["=", "p", "b"]], 1):
         assert ask("plan", **common, partitions=partitions, decided=decided)[0]["files"] == files
 
 
@@ -197,5 +197,5 @@ def test_statistics_of_very_many_files_are_not_made(tmp_path: Path, monkeypatch:
     assert len(made) == 60
     assert sum(made) == 60 if most == 10_000 else sum(made) <= 17  # those that threads were about to open
     assert table.num_row_groups == 60
-    pieces = sum(map(len, table.splits(table.schema(), [("EqualTo", "x", 7)])))
+    pieces = sum(map(len, table.splits(table.schema(), [("=", "x", 7)])))
     assert pieces == 1 if most == 10_000 else pieces >= 60 - 17
