@@ -21,8 +21,10 @@ from pypaimon.schema.schema_change import SchemaChange
 import smalti
 import smalti.paimon
 import smalti.spark
+from smalti.spark.driver.plan import find_table
 from smalti.spark.driver.stream import DirectoryStream, find_stream
 from smalti.spark.options import parse_read_options
+from smalti.spark.task.read import Metrics, TaskScan
 from tests.paimon.kinds import BASIC, KINDS, Maker, in_order, read_by_pypaimon, rows
 
 
@@ -79,6 +81,29 @@ def test_time_travel(spark: Any, tmp_path: Path) -> None:
     assert plain.count() == 23  # every file that lies there
     with pytest.raises(Exception, match="no such snapshot"):
         spark.read.format("mosaic").option("snapshotId", 77).load(path).count()
+
+
+def test_options_of_directories_are_refused_by_name(tmp_path: Path) -> None:
+    """They were ignored, so that all rows were read."""
+    path = smalti.paimon.create(tmp_path / "t", BASIC)
+    smalti.paimon.write(rows(0, 30), path)
+    refused = {
+        "basePath": path,
+        "pathGlobFilter": "x*",
+        "recursiveFileLookup": "true",
+        "modifiedBefore": "2020-01-01T00:00:00",
+        "modifiedAfter": "2030-01-01T00:00:00",
+        "mergeSchema": "false",
+    }
+    for option, value in refused.items():
+        with pytest.raises(smalti.MosaicError, match=f"{option}: a Paimon table is read by its snapshots"):
+            find_table(parse_read_options({"path": path, option: value}))
+    with pytest.raises(smalti.MosaicError, match="snapshotId: this chooses a snapshot of a Paimon table, and plain"):
+        find_table(parse_read_options({"path": path, "snapshotId": "1", "plain": "true"}))
+    table = find_table(parse_read_options({"path": path, "batchSize": "7"}))
+    ((piece,),) = table.splits(table.schema())
+    scan = TaskScan(table.options, table.schema(), source=table.source)
+    assert [batch.num_rows for _, batch in scan.batches([piece], Metrics())] == [7, 7, 7, 7, 2]
 
 
 class TestStreaming:
@@ -167,8 +192,9 @@ class TestWriting:
         frame = self.frame(spark, rows(0, 3))
         with pytest.raises(Exception, match="no such column"):
             frame.withColumnRenamed("x", "absent").write.format("mosaic").mode("append").save(path)
-        with pytest.raises(Exception, match=r"mosaic\.stats-columns"):
-            frame.write.format("mosaic").option("statsColumns", "id").mode("append").save(path)
+        for option, value in (("statsColumns", "id"), ("numBuckets", 3), ("keep", 5), ("maxFileBytes", "1MB")):
+            with pytest.raises(Exception, match=rf"{option}: table options control .* mosaic\.stats-columns"):
+                frame.write.format("mosaic").option(option, value).mode("append").save(path)
         with pytest.raises(Exception, match="partitioned in another way"):
             frame.write.format("mosaic").option("partitionBy", "n").mode("append").save(path)
         assert read_by_pypaimon(path).num_rows == 0

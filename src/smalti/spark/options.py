@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -100,6 +100,14 @@ _STATISTICS = Kind(
     lambda text: text.strip().lower() if text.strip().lower() in ("all", "auto") else parse_names(text),
     '"all", "auto", names between commas, or a JSON list of names',
 )
+
+
+def asked(options: Any, names: Iterable[str] | None = None) -> list[str]:
+    """The keys of the options that differ from their defaults, of some fields or of all."""
+    usual = {field.name: field.default for field in fields(options)}
+    chosen = usual if names is None else names
+    return [camel_case(name) for name in chosen if getattr(options, name) != usual[name]]
+
 
 # --- all of them ----------------------------------------------------------------------------------------------------
 

@@ -23,10 +23,16 @@ from smalti.paimon.tables import PaimonTable, open_table
 from smalti.predicate import Filter, normalize_filters
 from smalti.spark.driver.offsets import Offset
 from smalti.spark.filters import filter_tree, without_not_null
-from smalti.spark.options import ReadOptions
+from smalti.spark.options import ReadOptions, asked
 from smalti.spark.task.read import OwnPiece, TaskScan, to_spark
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
+
+#: Options that choose files of a directory, or say how their columns go together.
+_OF_DIRECTORIES = (
+    *("base_path", "path_glob_filter", "recursive_file_lookup"),
+    *("modified_before", "modified_after", "merge_schema"),
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,9 @@ class SplitPiece(OwnPiece):
         adapter = Adapter(scan.stored, names, convert=partial(to_spark, table.path))
         wanted = as_filter(output, without_not_null(scan.filters))
         for batch in SplitReader(table, output, wanted, memory_limit=scan.options.memory_limit).batches([self.split]):
-            yield adapter.adapt(batch)
+            step = scan.options.batch_size or max(1, batch.num_rows)
+            for start in range(0, batch.num_rows, step):
+                yield adapter.adapt(batch.slice(start, step))
 
 
 class SnapshotTable:
@@ -54,6 +62,9 @@ class SnapshotTable:
             raise MosaicError("a Paimon table is read by itself", found=f"{len(options.paths)} paths")
         self.options = options
         (path,) = options.paths
+        if refused := asked(options, _OF_DIRECTORIES):
+            reason = "a Paimon table is read by its snapshots; options for files go with plain=true, which reads them"
+            raise MosaicError(f"{', '.join(refused)}: {reason}", path=path)
         travel = {"snapshot": options.snapshot_id, "tag": options.tag_name, "timestamp": options.timestamp}
         self.table = open_table(path, options.storage, **travel)  # type: ignore[arg-type]
         #: What all tasks need; see `SplitPiece`.

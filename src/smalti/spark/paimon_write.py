@@ -11,11 +11,10 @@ from pyspark.sql.types import StructType
 
 from smalti.errors import MosaicError, SchemaError, UnsupportedFeatureError
 from smalti.logical.adapt import Adapter
-from smalti.options import WriterOptions
 from smalti.paimon.tables import open_for_commit, open_table
 from smalti.paimon.writing import Job, check_names, commit, discard, write_files
 from smalti.spark.driver.write import Partition, SaveMode
-from smalti.spark.options import WriteOptions
+from smalti.spark.options import WriteOptions, asked
 from smalti.spark.task.write import to_stored
 from smalti.spark.types import stored_schema
 
@@ -43,10 +42,10 @@ class PaimonWrite:
         if overwrite and None in partition.values():
             raise UnsupportedFeatureError("the partition of nulls is not overwritten by itself", path=path)
         table = open_table(path, options.storage).table
-        if options.writer != WriterOptions():
+        if refused := [*asked(options.writer), *asked(options, ("keep", "max_file_bytes", "success_file"))]:
             raise MosaicError(
-                "how the files of a Paimon table are written is said by options of the table, such as "
-                "mosaic.stats-columns, mosaic.num-buckets and file.block-size",
+                f"{', '.join(refused)}: table options control how a Paimon table's files are written and kept, such as "
+                "mosaic.stats-columns, mosaic.num-buckets, file.block-size and snapshot.time-retained",
                 path=path,
             )
         if options.partition_by and list(options.partition_by) != list(table.partition_keys):

@@ -25,7 +25,7 @@ from smalti.spark.driver.facts import aggregate, column_statistics, matching_row
 from smalti.spark.driver.unchanged import check_unchanged
 from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
-from smalti.spark.options import ReadOptions
+from smalti.spark.options import ReadOptions, asked
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, read_again
 from smalti.table.partitions import partition_schema, partition_value, with_partitions
@@ -349,7 +349,11 @@ def find_table(
     options: ReadOptions, *, may_be_empty: bool = False, may_be_missing: bool = False
 ) -> Table | SnapshotTable:
     """The table that read options name: a plain directory (see `Table`), or a Paimon table as of a snapshot."""
-    if options.plain or (options.snapshot_id or options.tag_name or options.timestamp) is None:
+    travel = asked(options, ("snapshot_id", "tag_name", "timestamp"))
+    if options.plain and travel:
+        reason = "this chooses a snapshot of a Paimon table, and plain reads all of its files"
+        raise MosaicError(f"{', '.join(travel)}: {reason}", path=options.paths[0])
+    if not travel:
         try:
             return Table(options, may_be_empty=may_be_empty, may_be_missing=may_be_missing)
         except PaimonTableError as error:
