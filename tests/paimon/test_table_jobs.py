@@ -18,8 +18,9 @@ import pytest
 import smalti
 import smalti.paimon
 from smalti.cli.main import main
-from smalti.io.locations import Location
+from smalti.io.locations import Location, default_storage_options
 from smalti.jobs.formats import text
+from smalti.paimon.tables import _find
 from smalti.table import paimon_layout
 from tests.paimon.kinds import BASIC, KINDS, in_order, read_by_pypaimon, rows
 from tests.support.flags import ignored_options
@@ -168,3 +169,12 @@ class TestSnapshots:
         assert (found.num_rows, found.table["column"].to_pylist()) == (expected.num_rows, expected.column_names)
         assert main(["profile", path, "--snapshot", "1", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["num_rows"] == smalti.paimon.dataset(path, snapshot=1).count_rows()
+
+
+def test_storage_options_of_the_command_line_reach_pypaimon() -> None:
+    """`--storage-option` sets defaults for the process, which Paimon tables ignored."""
+    with default_storage_options({"access_key": "k", "secret_key": "s", "endpoint_override": "localhost:1"}):
+        uri, options, location = _find("s3://lake/t?scheme=http", None)
+    assert (uri, options["s3.access-key"], options["s3.endpoint"]) == ("s3://lake/t", "k", "http://localhost:1")
+    assert location is not None
+    assert "s3.access-key" not in _find("s3://lake/t", None)[1]
