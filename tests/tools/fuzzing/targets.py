@@ -130,7 +130,10 @@ def index(data: bytes) -> None:
     for group in range(groups):
         for bucket in _buckets(_block()):
             found.bucket(group, bucket)
-        assert len(found.statistics(group)) == found.num_statistics(group)
+        every = found.statistics(group)
+        assert len(every) == found.num_statistics(group)
+        for column in {record[0] for record in every}:
+            assert found.statistics(group, {column}) == [record for record in every if record[0] == column]
 
 
 def bucket(data: bytes) -> None:
