@@ -480,6 +480,16 @@ def test_columns_of_any_type_are_assigned_to_each_other(type_: Any, tmp_path: Pa
     assert jobs.update(tmp_path / "t.mosaic", {"a": pc.field("b")}, "k = 1").rows == 1
 
 
+def test_a_struct_in_which_the_path_of_a_field_is_the_name_of_another(tmp_path: Path) -> None:
+    """Its dictionary is widened, so it is compared with the type in the file."""
+    fields = [("a.b", pa.dictionary(pa.int8(), pa.string())), ("a", pa.struct([("b", pa.list_(pa.int64()))]))]
+    rows = [{"a.b": "x", "a": {"b": [1]}}, None]
+    file = tmp_path / "t.mosaic"
+    smalti.write_table(pa.table({"k": [1, 2], "s": pa.array(rows, pa.struct(fields))}), file)
+    jobs.update(file, {"s": rows[0]}, "k = 2")
+    assert smalti.read_table(file)["s"].to_pylist() == [rows[0], rows[0]]
+
+
 @pytest.mark.parametrize("type_", [pa.float16(), pa.float32(), pa.float64()])
 def test_keys_that_are_not_a_number_match_whatever_their_bits(type_: Any, tmp_path: Path) -> None:
     """And so do both zeros."""

@@ -329,12 +329,13 @@ def _stored_columns(field: pa.Field) -> list[StoredColumn]:
 def _same_columns(found: list[StoredColumn], expected: list[StoredColumn]) -> bool:
     """Whether a column is stored as another would be, up to names and nullability of elements of lists and maps.
 
-    Arrow's cast drops fields of structs that have other names. Nulls are looked for in the values.
+    Arrow's cast drops fields of structs that have other names. Nulls are looked for in the values. The path of a field
+    may be the name of another one, so columns are paired and not looked up.
     """
-    types = {column.name: column.type for column in found}
+    pairs = zip(*(sorted(columns, key=lambda column: column.name) for columns in (found, expected)), strict=False)
     return len(found) == len(expected) and all(
-        column.name in types and all(one == other for _, one, other in parts_of_both(types[column.name], column.type))
-        for column in expected
+        one.name == other.name and all(a == b for _, a, b in parts_of_both(one.type, other.type))
+        for one, other in pairs
     )
 
 
