@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -58,6 +60,26 @@ def test_a_system_without_another_thread_runs_functions_in_that_of_the_caller(mo
     monkeypatch.setattr("smalti.tasks.start_new_thread", refuse)
     with Workers(2) as workers:
         assert workers.submit(threading.get_ident).result() == threading.get_ident()
+
+
+def test_functions_that_are_running_end_before_the_process() -> None:
+    """Its end would stop them anywhere, maybe inside a library whose memory is then taken away."""
+    script = (
+        "import time; from smalti.tasks import Workers; workers = Workers(1);"
+        "begun = [workers.submit(lambda: (time.sleep(0.3), print('ended'))) for _ in range(5)]; time.sleep(0.1)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("ended\n", "")
+
+
+def test_reads_at_the_end_of_the_process() -> None:
+    """Functions of `atexit` may read, in any order."""
+    script = (
+        "import atexit; atexit.register(lambda: print(threads.request_all(str, [1, 2, 3])));"
+        "from smalti import threads; threads.request_all(str, [1])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("['1', '2', '3']\n", "")
 
 
 def test_results_and_errors_are_released_with_their_task() -> None:

@@ -7,6 +7,7 @@ thread, even at the end of the process. Here threads talk through `queue.SimpleQ
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from _thread import start_new_thread
@@ -15,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Self, TypeVar
+from weakref import WeakSet
 
 from smalti.errors import MosaicError
 
@@ -97,6 +99,16 @@ def wait_any(tasks: Sequence[Task[Any]], seconds: float | None = None) -> None:
             task._bells.remove(bell)
 
 
+_open: WeakSet[Workers] = WeakSet()
+
+
+@atexit.register
+def _settle_all() -> None:
+    """Let running functions end before the process does, which would stop them anywhere."""
+    for workers in list(_open):
+        workers.settle()
+
+
 class Workers:
     """Up to `count` threads, which run functions in the order in which they are submitted.
 
@@ -114,6 +126,7 @@ class Workers:
         self._idle: SimpleQueue[None] = SimpleQueue()
         self._unfinished: set[Task[Any]] = set()
         self._count = count
+        _open.add(self)
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Task[Result]:
         """Run a function in a thread; in that of the caller if the system starts no thread."""
@@ -148,16 +161,22 @@ class Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the threads: cancel functions that were not begun, and wait for the others, but not for ever."""
+        self._end_threads()
+        self.settle()
+
+    def settle(self) -> None:
+        """Cancel functions that were not begun, and wait for the others, but not for ever."""
         if os.getpid() != self._owner:
             return
-        self.__del__()
         end = time.monotonic() + CLOSING_SECONDS
         for task in [task for task in list(self._unfinished) if not task.cancel()]:
             task.wait(max(0.0, end - time.monotonic()))
 
     def __del__(self) -> None:
-        """End the threads after the functions that they have, even where Ctrl-C has ended `__exit__`."""
+        self._end_threads()  # Ctrl-C may have ended `__exit__`.
+
+    def _end_threads(self) -> None:
+        """End the threads after the functions that they have."""
         for _ in range(self._count + 1):
             self._tasks.put(None)
 

@@ -78,7 +78,7 @@ class Interruption:
 
 def main() -> None:
     faulthandler.dump_traceback_later(40, exit=True)
-    threading.excepthook = lambda _: None
+    threading.excepthook = sys.unraisablehook = lambda _: None
     step, interrupted = int(sys.argv[1]), 0
     for function in (_read_ahead, _open_ahead, _decode, _fetch):
         at, is_interrupted = 1, True
