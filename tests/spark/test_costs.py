@@ -73,6 +73,8 @@ def filesystems(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
 
 
 LARGE = {"maxpartitionbytes": "1", "opencostbytes": "1"}
+#: What Java asks of a plan beside its columns: here nothing.
+PLAN = {"filters": [], "order": [], "hidden": None, "defaults": {}, "statistics": False}
 GIVEN = StructType([*SCHEMA, StructField("p", StringType())])
 
 
@@ -85,8 +87,7 @@ def ask(question: str, *parts: bytes, **details: Any) -> tuple[dict[str, Any], l
 def plan_of(table: str, options: dict[str, str]) -> tuple[dict[str, Any], list[bytes]]:
     """What Java asks for a query of a table: one question when it is loaded, and one when it is planned."""
     facts, _ = ask("open", options={"path": table, **options})
-    details = {"filters": [], "decided": [], "order": [], "statistics": False}
-    return ask("plan", table=facts["table"], schema=facts["schema"], **details)
+    return ask("plan", table=facts["table"], schema=facts["schema"], decided=[], **PLAN)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_a_process_that_does_not_know_a_table_is_told(table: str, ends: Counter[
 def test_a_plan_leaves_the_table_as_it_is(table: str) -> None:
     """Filters that partitions decide leave out files of one plan only."""
     facts, _ = ask("open", options={"path": table, "minpartitions": "1"})
-    common = {"table": facts["table"], "schema": GIVEN.json(), "filters": [], "order": [], "statistics": False}
+    common = {"table": facts["table"], "schema": GIVEN.json(), **PLAN}
     partitions = StructType([StructField("p", StringType())]).json()
     for decided, files in ([["=", "p", "a"]], 1), ([], 3), ([["=", "p", "b"]], 1):
         assert ask("plan", **common, partitions=partitions, decided=decided)[0]["files"] == files

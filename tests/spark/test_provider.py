@@ -138,12 +138,12 @@ def test_the_catalog_follows_the_files(spark: Any, tmp_path: Path) -> None:
     try:
         spark.sql("INSERT INTO followed VALUES (1, 2)")
         spark.sql("ALTER TABLE followed ALTER COLUMN b TYPE BIGINT")
-        spark.sql("ALTER TABLE followed ADD COLUMN more STRING")  # also beside a DEFAULT
-        assert spark.table("followed").first() == (1, 2, None)
+        spark.sql("ALTER TABLE followed ADD COLUMNS (more STRING, most INT DEFAULT 5)")  # beside a DEFAULT
+        assert spark.table("followed").first() == (1, 2, None, 5)
         jobs.rename_columns(tmp_path / "t", {"a": "c"})
         log4j.core.config.Configurator.setLevel("smalti.spark", log4j.Level.WARN)
         logger.addAppender(appender)
-        assert spark.table("followed").first() == (None, 2, None)
+        assert spark.table("followed").first() == (None, 2, None, 5)
         assert "files without a, more, read as null, and with c, which the catalog does not know" in logged.toString()
         assert logged.toString().count("RENAME COLUMN") == 1
         spark.sql("ALTER TABLE followed RENAME COLUMN a TO c")

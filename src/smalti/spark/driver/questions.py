@@ -98,7 +98,8 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
     pieces = [piece for split in splits for piece in split]
     facts: dict[str, Any] = {**table.summarize(pieces)}
     if isinstance(table, Table) and table.lacking:
-        facts["lacking"], facts["stored"] = table.lacking
+        lacking, facts["stored"] = table.lacking
+        facts["lacking"] = [name for name in lacking if name not in question["defaults"]] or None
     if question["statistics"]:
         facts["columns"] = table.statistics(stored, pieces)
     return facts, [pickle.dumps(scan), *map(pickle.dumps, splits)]
