@@ -126,13 +126,13 @@ def test_what_control_groups_leave(tmp_path: Path, groups: str, files: dict[str,
 _LIMITED = """
 import resource, sys
 from pathlib import Path
-import pyarrow.dataset, smalti, smalti.predicate, smalti.loading.loader
+import smalti, smalti.loading.loader
 
-path, many = sys.argv[1], 13_000_000
+path, many = sys.argv[1], 8_000_000
 tall, exact = {"batch_size": many}, {"batch_size": many, "exact": True}
 for kind, field, count in ((resource.RLIMIT_DATA, 5, 1), (resource.RLIMIT_AS, 0, 6)):
     used = int(Path("/proc/self/statm").read_text().split()[field]) * resource.getpagesize()
-    resource.setrlimit(kind, (used + (400 << 20), resource.RLIM_INFINITY))
+    resource.setrlimit(kind, (used + (260 << 20), resource.RLIM_INFINITY))
     for limit in ({}, {"memory_limit": 1 << 40}):
         ways = {
             "read": lambda: smalti.read_table(path, **limit),
@@ -155,7 +155,7 @@ for kind, field, count in ((resource.RLIMIT_DATA, 5, 1), (resource.RLIMIT_AS, 0,
 def test_a_limit_of_the_process_counts_and_failed_allocations_are_told_alike(tmp_path: Path) -> None:
     """Of address space, and of data. Where the limit of a read is higher, allocations fail in kernels and in Arrow."""
     path = tmp_path / "small.mosaic"
-    path.write_bytes(repeated(pa.array([7, 7]), 8, 7_000_000, groups=2))
+    path.write_bytes(repeated(pa.array([7, 7]), 8, 4_500_000, groups=2))
     command = [sys.executable, "-c", _LIMITED, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
