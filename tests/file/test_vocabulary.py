@@ -109,11 +109,12 @@ def test_files_that_text_rules_out_by_partition_are_not_opened(origins: dict[str
 @given(sizes=st.lists(st.integers(0, 9), max_size=8), batch_size=st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
 def test_exact_batches(sizes: list[int], batch_size: int) -> None:
+    from smalti._core.allowance import Allowance
     from smalti.file.scans import exact_batches
 
     rows = iter(range(100))
     batches = [pa.record_batch({"a": pa.array([next(rows) for _ in range(size)], pa.int64())}) for size in sizes]
-    found = list(exact_batches(iter(batches), batch_size))
+    found = list(exact_batches(iter(batches), batch_size, Allowance(1 << 20)))
     assert [value for batch in found for value in batch["a"].to_pylist()] == list(range(sum(sizes)))
     assert all(batch.num_rows == batch_size for batch in found[:-1])
     assert not found or 0 < found[-1].num_rows <= batch_size

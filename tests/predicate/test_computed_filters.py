@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import smalti
 from smalti.logical.types import storage_kind
 from smalti.predicate.tree import OPERATORS
 from tests.predicate.test_exact_filters import DURATIONS, MOMENTS, NUMBERS, TIMES, ZONED, cell, says
-from tests.support.files import written
+from tests.support.files import read, written
 from tests.support.older_arrow import array_of
 from tests.support.strategies import examples
 
@@ -102,6 +103,15 @@ def test_computing_with_a_column_is_computing_with_its_own_type(type_: Any, wrap
             assert file.read(["row"], say())["row"].to_pylist() == expected, name
         tried += 1
     assert tried
+
+
+def test_a_computation_that_has_no_answer_is_an_error_of_smalti() -> None:
+    """Arrow casts the column to the unit of the literal, in which its values are out of range. Comparisons are ours."""
+    ticks: Any = pa.array([-(1 << 63), (1 << 63) - 1, 5], pa.int64()).view(pa.duration("s"))
+    data, four = written(pa.table({"x": ticks})), datetime.timedelta(seconds=4)
+    assert read(data, filters=pc.field("x") > four)["x"].cast(pa.int64()).to_pylist() == [(1 << 63) - 1, 5]
+    with pytest.raises(smalti.SchemaError, match=r"cannot compute a filter on 'x' .* out of bounds"):
+        read(data, filters=pc.negate(pc.field("x")) > four)
 
 
 _TAGS = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.string())]))

@@ -91,8 +91,15 @@ def filter_batch(batch: pa.RecordBatch, filter_: Filter) -> pa.RecordBatch:
 
 
 def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
-    """Compute whether each row of a batch matches; null means no, like false. Values must have been fitted."""
-    return cast("pa.BooleanArray", _mask(filter_.tree, batch))
+    """Compute whether each row of a batch matches; null means no, like false. Values must have been fitted.
+
+    Raise SchemaError if Arrow cannot compute an expression for the values, such as a quotient with a divisor of 0.
+    """
+    try:
+        return cast("pa.BooleanArray", _mask(filter_.tree, batch))
+    except pa.ArrowInvalid as error:
+        names = ", ".join(map(repr, filter_.columns))
+        raise SchemaError(f"Arrow cannot compute a filter on {names} for the values of a row ({error})") from None
 
 
 def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
