@@ -238,7 +238,8 @@ class MosaicFile(Scannable):
             As in `read`.
         exact : bool
             Whether every batch but the last has exactly `batch_size` rows, as in pyarrow; rows are copied where a batch
-            goes on in the next row group.
+            goes on in the next row group. A batch that one array of a column cannot hold, such as 2 GiB of strings, is
+            refused.
 
         Examples
         --------
