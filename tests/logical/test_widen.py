@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 
 from smalti.errors import SchemaError
 from smalti.logical.widen import unify_schemas, widen
+from tests.support.any_arrow import SCALARS
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,17 @@ class TestUnion:
         schemas = [("1", pa.schema([("a", pa.int32())])), ("2", pa.schema([("a", pa.string())]))]
         with pytest.raises(SchemaError, match=r"2, column 'a'.*found string, expected int32"):
             unify_schemas(schemas)
+
+
+def test_the_type_of_two_holds_each_of_them_again() -> None:
+    """A change writes some files of a table in the type of the table, and the others stay."""
+    for one, other in itertools.product(SCALARS, repeat=2):
+        both = widen(one, other)
+        if both is not None:
+            assert widen(both, one) == widen(one, both) == widen(both, other) == widen(other, both) == both, (
+                one,
+                other,
+            )
+    assert widen(pa.int32(), pa.decimal128(3, 0)) == pa.decimal128(10, 0)
+    assert widen(pa.uint64(), pa.decimal128(3, 0)) == pa.decimal128(20, 0)
+    assert widen(pa.int32(), pa.decimal128(12, 2)) is None

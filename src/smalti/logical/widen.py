@@ -79,6 +79,11 @@ def _widen_numbers(a: Any, b: Any) -> pa.DataType | None:
         if precision > MAX_DECIMAL_PRECISION:
             return pa.decimal256(precision, a.scale)
         return pa.decimal128(precision, a.scale)
+    if pt.is_integer(b) and pt.is_decimal(a):
+        a, b = b, a
+    if pt.is_integer(a) and pt.is_decimal(b) and b.scale == 0 and not is_long_decimal(b):
+        digits = len(str((1 << a.bit_width - pt.is_signed_integer(a)) - 1))
+        return pa.decimal128(max(b.precision, digits), 0)
     if not (pt.is_integer(a) and pt.is_integer(b)):
         return None
     if pt.is_signed_integer(a) == pt.is_signed_integer(b):
