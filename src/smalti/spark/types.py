@@ -371,9 +371,9 @@ def spelled_as(wanted: Any, stored: Any) -> Any:
     >>> spelled_as(pa.list_(pa.struct([("A", pa.int32())])), pa.list_(pa.struct([("a", pa.int8()), ("b", pa.int8())])))
     ListType(list<item: struct<a: int32>>)
     """
-    stored = plain_type(stored)
-    if wanted == stored or not pt.is_nested(wanted):
+    if not pt.is_nested(wanted) or wanted == stored:
         return wanted
+    stored = plain_type(stored)
     if pt.is_struct(stored) and pt.is_struct(wanted):
         types = {field.name: field.type for field in stored}
         asked = {field.name for field in wanted}
