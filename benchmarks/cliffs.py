@@ -95,6 +95,17 @@ def dictionary(rng: np.random.RandomState, rows: int) -> pa.Table:
     return pa.table({"x": pa.DictionaryArray.from_arrays(rng.randint(0, 1000, rows).astype(np.int32), entries)})
 
 
+def categories(count: int) -> Callable[[np.random.RandomState, int], pa.Table]:
+    """40 columns of so many categories each."""
+
+    def table(rng: np.random.RandomState, rows: int) -> pa.Table:
+        words = pa.array([f"category {number:012d}" for number in range(count)])
+        columns = (rng.randint(0, count, rows).astype(np.int32) for _ in range(40))
+        return pa.table({f"c{i}": pa.DictionaryArray.from_arrays(each, words) for i, each in enumerate(columns)})
+
+    return table
+
+
 def repeated(rng: np.random.RandomState, rows: int) -> pa.Table:
     return pa.table({"x": rng.randint(0, 1 << 40, 1000)[rng.randint(0, 1000, rows)]})
 
@@ -158,6 +169,14 @@ def their_writes(path: Path) -> None:
         pq.write_table(table, path.with_name(f"{number}.parquet"), compression="zstd")
 
 
+def our_write(path: Path) -> None:
+    smalti.write_table(pq.read_table(path.with_suffix(".parquet")), path.with_name("written.mosaic"))
+
+
+def their_write(path: Path) -> None:
+    pq.write_table(pq.read_table(path), path.with_name("written.parquet"), compression="zstd", compression_level=LEVEL)
+
+
 FLOATS = np.random.RandomState(1).random_sample(2_000_000)[:1000].tolist()
 INTEGERS = list(range(0, 20_000 * 977, 977))
 CASES = (
@@ -169,6 +188,11 @@ CASES = (
     Case("read decimal256(60), 200,000 rows", 200_000, long_decimals, our_read, their_read),
     Case("read uint64, 4 million rows", 4_000_000, unsigned, our_read, their_read),
     Case("read a dictionary of 1,000 texts, 4 million rows", 4_000_000, dictionary, our_read, their_read),
+    *(
+        Case(f"{verb} 40 columns of {count:,} categories, 200,000 rows", 200_000, categories(count), *programs)
+        for count in (20, 200, 5000, 100_000)
+        for verb, programs in (("read", (our_read, their_read)), ("write", (our_write, their_write)))
+    ),
     Case("read int64 of 1,000 values, 10 million rows", 10_000_000, repeated, our_read, their_read),
     Case("read fixed_size_binary(16), 1 million rows", 1_000_000, keys, our_read, their_read),
     Case("read four texts of 100 MB", 14_300_000, huge_texts, our_read, their_read),

@@ -59,10 +59,12 @@ class WriterOptions:
         Rows after which a new row group begins; by default 262,144, or no limit if the layout is given. Narrow tables
         reach it, wide ones reach `row_group_max_bytes` before.
     dict_max_bytes : int
-        Largest dictionary in bytes, of strings, binary, long decimals and nanosecond timestamps.
+        Largest dictionary in bytes, of strings, binary, long decimals and nanosecond timestamps; by default 32 KiB, and
+        8 MiB for columns that are given as dictionaries.
     dict_max_entries : int, optional
         Largest dictionary in entries; 0 or 1 turn dictionaries off. By default the reference's 255, and up to 4,096 in
-        row groups of many rows, one entry for eight rows; 255 if the layout is given.
+        row groups of many rows, one entry for eight rows, or 262,144 for columns that are given as dictionaries; 255 if
+        the layout is given.
     page_size_threshold : int, optional
         Bytes that the columns of a bucket need on average for it to be paged; by default chosen from samples. Single
         columns can be read from a paged bucket. 32 KiB if only `num_buckets` is given.

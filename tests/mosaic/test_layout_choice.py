@@ -13,7 +13,7 @@ from smalti.mosaic.layout_choice import (
     ROW_GROUP_ROWS,
     Sample,
     choose_layout,
-    dictionary_entries,
+    dictionary_limits,
     plan_regions,
     row_group_bytes,
 )
@@ -206,7 +206,7 @@ def test_small_batches_of_a_wide_table_make_one_row_group() -> None:
     ("rows", "entries"), [(0, 255), (500, 255), (2040, 255), (4500, 562), (32_768, 4096), (10**7, 4096)]
 )
 def test_dictionaries_grow_with_the_rows(rows: int, entries: int) -> None:
-    assert dictionary_entries(rows) == entries
+    assert dictionary_limits(smalti.WriterOptions(), rows)[0] == entries
 
 
 def test_long_columns_of_a_thousand_values_are_dictionaries_that_the_reference_reads() -> None:

@@ -78,6 +78,9 @@ cdef void _release_array(ArrowArray* array) noexcept nogil:
         if block.children[i] != NULL:
             release_array(block.children[i])
             free(block.children[i])
+    if array.dictionary != NULL:
+        release_array(array.dictionary)
+        free(array.dictionary)
     if block.zeros != NULL:
         drop_zeros(block.zeros)
     if block.size < LARGE or not smalti_keep(block, block.size):

@@ -3,6 +3,7 @@ from typing import final
 from zstandard import BufferSegment
 
 from smalti._core.allowance import Allowance
+from smalti._core.dictionary import DictionaryValues
 from smalti._core.physical import PhysicalColumns
 
 @final
@@ -29,4 +30,5 @@ class Batch:
         targets: list[int],
         rows: memoryview | None = None,
         first: int = -1,
+        dictionaries: list[tuple[int, DictionaryValues]] | None = None,
     ) -> None: ...

@@ -10,6 +10,7 @@ from smalti._core.arrow_c cimport ArrowArray, release_array
 from smalti._core.bits cimport bitmap_size
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decode cimport Scratch, decode_column, free_scratch
+from smalti._core.dictionary cimport Dictionary, DictionaryValues
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.physical cimport DICT, PhysicalColumns, TypeNode
 from smalti._core.select cimport Blocks, free_blocks, select_range, select_rows
@@ -154,11 +155,13 @@ cdef class Batch:
         list targets not None,
         const uint64_t[::1] rows=None,
         int64_t first=-1,
+        list dictionaries=None,
     ):
         """Decode columns, given as indices into the bucket, into the columns of the batch with the indices `targets`.
 
         `rows` selects rows of the bucket, in ascending order; `first` selects as many rows as the batch has from that
-        row on; otherwise all rows are decoded.
+        row on; otherwise all rows are decoded. `dictionaries` has pairs of a physical column and the DictionaryValues
+        of which it is decoded as indices.
         """
         cdef int64_t i, n = len(columns), at = -1, selected = 0
         cdef int64_t* wanted = NULL
@@ -167,10 +170,18 @@ cdef class Batch:
         cdef View* views = bucket.views
         cdef Blocks blocks
         cdef Scratch s
+        cdef const Dictionary** among = NULL
         memset(&s, 0, sizeof(Scratch))
         memset(&blocks, 0, sizeof(Blocks))
         s.purse = blocks.purse = self.purse
         try:
+            if dictionaries:
+                among = <const Dictionary**>zeroed(bucket.nodes.num_physical * sizeof(Dictionary*))
+                for node, values in dictionaries:
+                    i = node
+                    if not 0 <= i < bucket.nodes.num_physical or bucket.nodes.nodes[i].n_children:
+                        raise IndexError(f"no values in physical column {i} of {bucket.nodes.num_physical}")
+                    among[i] = &(<DictionaryValues?>values).dictionary
             wanted = _numbers(columns, bucket.nodes.num_columns)
             into = _numbers(targets, self.num_columns)
             for i in range(n):
@@ -194,7 +205,7 @@ cdef class Batch:
                         select_range(bucket.views, at, first, self.num_rows, views, &s, &blocks)
                     elif views != bucket.views:
                         select_rows(bucket.views, at, selection, selected, views, &s, &blocks)
-                    decode_column(views, at, self.array.children[into[i]], &s)
+                    decode_column(views, at, self.array.children[into[i]], &s, among)
                     free_blocks(&blocks)        # the array has copies
         except MosaicError as error:
             raise _blame(error, at)
@@ -205,6 +216,7 @@ cdef class Batch:
                 free(views)
             free(wanted)
             free(into)
+            free(among)
 
 
 cdef int _check_ascending(

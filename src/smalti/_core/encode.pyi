@@ -13,7 +13,15 @@ class EncodedBucket:
     num_physical: int
     statistics: list[tuple[int, int, bytes | None, bytes | None]]
 
-    def __new__(cls, feeds: Feeds, max_entries: int, max_bytes: int, statistics: list[int]) -> EncodedBucket: ...
+    def __new__(
+        cls,
+        feeds: Feeds,
+        max_entries: int,
+        max_bytes: int,
+        given_entries: int,
+        given_bytes: int,
+        statistics: list[int],
+    ) -> EncodedBucket: ...
     def counted(self) -> tuple[int, int]: ...
     def monolithic(self) -> memoryview: ...
     def pages(self) -> list[bytes | None]: ...

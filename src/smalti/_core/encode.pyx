@@ -1,21 +1,26 @@
 """Encoding feeds of values as columns (section 5) and buckets (sections 7 and 8), ready for compression."""
 
+import os
+
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
-from smalti._core.bits cimport bitmap_size, index_width, pack_indices
+from smalti._core.bits cimport bitmap_size, get_bit, index_width, pack_indices
 from smalti._core.cursor cimport put_uv32, uv32_size
 from smalti._core.fault cimport grow, zeroed
-from smalti._core.feed cimport Dense, Feed, SEGMENT, next_dense, put_null_bits, rewind
+from smalti._core.feed cimport Chunk, Dense, Feed, SEGMENT, load_value, next_dense, put_null_bits, rewind
 from smalti._core.input cimport Feeds, plain_size
 from smalti._core.minmax cimport MinMax, minmax_add, minmax_put
 from smalti._core.physical cimport (
     ALL_NULL, PhysicalColumns, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN,
 )
-from smalti._core.tracker cimport Tracker, track, track_repeats, tracker_free, tracker_start
+from smalti._core.tracker cimport Tracker, reserve_indices, track, track_repeats, tracker_free, tracker_start
 from smalti._core.values cimport put_values
+
+
+cdef uint64_t SEED = int.from_bytes(os.urandom(8), "little")
 
 
 cpdef int choose_encoding(
@@ -75,6 +80,10 @@ cdef struct Worker:
     Arena arena
     int64_t max_entries
     int64_t max_bytes
+    int64_t given_entries   # limits of columns that are given as dictionaries
+    int64_t given_bytes
+    uint32_t* known         # for each value of a dictionary its entry + 1, 0 where it has none yet
+    int64_t known_size
 
 
 cdef bint _all_equal(const Dense* values, const Dense* first, bint strings, int64_t n) noexcept nogil:
@@ -91,6 +100,42 @@ cdef bint _all_equal(const Dense* values, const Dense* first, bint strings, int6
     return True
 
 
+cdef int _track_indices(Worker* w, Feed* feed) except -1 nogil:
+    """Enter the values of a column of which all chunks have indices: each used value of a dictionary is hashed once.
+
+    Entries are in the order of the dictionaries, which often are sorted, and then compress better.
+    """
+    cdef Tracker* t = &w.tracker
+    cdef int64_t c, row, i, size
+    cdef const Chunk* chunk
+    cdef const int32_t* indices
+    for c in range(feed.n_chunks):
+        chunk = &feed.chunks[c]
+        indices = <const int32_t*>chunk.array.buffers[1]
+        size = chunk.values.length * sizeof(uint32_t)
+        if size > w.known_size:
+            w.known = <uint32_t*>grow(w.known, size)
+            w.known_size = size
+        memset(w.known, 0, size)
+        for row in range(chunk.start, chunk.start + chunk.rows):
+            if chunk.valid == NULL or get_bit(chunk.valid, row):
+                w.known[indices[row]] = 1
+        for i in range(chunk.values.length):
+            if w.known[i]:
+                load_value(feed.node.kind, chunk.values, chunk.values.offset + i, &w.dense, 0)
+                track(t, &w.dense, 1, feed.node.kind)
+                if not t.alive:
+                    return 0
+                t.n_indices -= 1        # not that of a row
+                w.known[i] = t.indices[t.n_indices]
+        reserve_indices(t, chunk.rows)
+        for row in range(chunk.start, chunk.start + chunk.rows):
+            if chunk.valid == NULL or get_bit(chunk.valid, row):
+                t.indices[t.n_indices] = w.known[indices[row]]
+                t.n_indices += 1
+    return 0
+
+
 cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bint is_child) except -1 nogil:
     cdef bint strings = feed.node.kind == K_VAR or feed.node.kind == K_DECV
     cdef int64_t non_null = feed.rows - feed.nulls
@@ -100,13 +145,26 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
     cdef const uint8_t* text = NULL
     cdef uint32_t size = 0
     cdef Dense first = Dense(&key, &text, &size)
-    cdef bint constant = True
+    cdef bint constant = True, tracked = False
+    cdef bint indexed = non_null > 0 and feed.num_indexed == feed.n_chunks
     cdef uint8_t* out
     # A byte budget applies to values of variable size, and to 12-byte timestamps (section 5).
-    tracker_start(&w.tracker, w.max_entries, w.max_bytes if strings or feed.node.kind == K_TS9 else INT64_MAX,
+    tracker_start(&w.tracker, w.given_entries if indexed else w.max_entries,
+                  (w.given_bytes if indexed else w.max_bytes) if strings or feed.node.kind == K_TS9 else INT64_MAX,
                   non_null, plain)
     rewind(feed)
-    while non_null and (constant or w.tracker.alive or bounds != NULL):
+    if indexed and w.tracker.alive:
+        _track_indices(w, feed)
+        tracked = w.tracker.alive
+        constant = tracked and w.tracker.entries == 1
+        if tracked and bounds != NULL:
+            minmax_add(bounds, feed.node, &w.tracker.values, w.tracker.entries)
+        if constant and strings:
+            text = w.tracker.values.texts[0]
+            size = w.tracker.values.sizes[0]
+        elif constant:
+            key = w.tracker.values.keys[0]
+    while non_null and not tracked and (constant or w.tracker.alive or bounds != NULL):
         n = next_dense(feed, &w.dense)
         if n < 0:
             break
@@ -187,6 +245,8 @@ cdef class EncodedBucket:
         Its columns.
     max_entries, max_bytes : int
         Limits of a dictionary.
+    given_entries, given_bytes : int
+        The same for columns that are given as dictionaries.
     statistics : list of int
         Positions in the bucket whose minimum and maximum are wanted.
 
@@ -208,7 +268,15 @@ cdef class EncodedBucket:
     cdef readonly list child_rows
     cdef readonly list statistics
 
-    def __cinit__(self, Feeds feeds not None, int64_t max_entries, int64_t max_bytes, list statistics not None):
+    def __cinit__(
+        self,
+        Feeds feeds not None,
+        int64_t max_entries,
+        int64_t max_bytes,
+        int64_t given_entries,
+        int64_t given_bytes,
+        list statistics not None,
+    ):
         cdef PhysicalColumns nodes = feeds.nodes
         cdef int64_t i
         cdef Worker w
@@ -220,6 +288,9 @@ cdef class EncodedBucket:
         memset(&w, 0, sizeof(Worker))
         w.max_entries = max_entries
         w.max_bytes = max_bytes
+        w.given_entries = given_entries
+        w.given_bytes = given_bytes
+        w.tracker.seed = SEED
         try:
             self.pieces = <Piece*>zeroed((self.num_physical + 1) * sizeof(Piece))
             bounds = <MinMax*>zeroed((self.n_columns + 1) * sizeof(MinMax))
@@ -244,6 +315,7 @@ cdef class EncodedBucket:
             free(w.dense.keys)
             free(w.dense.texts)
             free(w.dense.sizes)
+            free(w.known)
             tracker_free(&w.tracker)
 
     def __dealloc__(self):

@@ -20,8 +20,9 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
     if feed.n_chunks == feed.capacity:
         feed.capacity = 2 * feed.capacity + 4
         feed.chunks = <Chunk*>grow(feed.chunks, feed.capacity * sizeof(Chunk))
-    feed.chunks[feed.n_chunks] = Chunk(array, valid, start, rows)
+    feed.chunks[feed.n_chunks] = Chunk(array, array.dictionary, valid, start, rows)
     feed.n_chunks += 1
+    feed.num_indexed += array.dictionary != NULL
     feed.rows += rows
     if valid != NULL:
         feed.nulls += rows - count_bits(valid, start, rows)
@@ -133,6 +134,23 @@ cdef inline void _take(int kind, const ArrowArray* array, int64_t i, Dense* out,
         out.keys[to] = _load_key(kind, array, i)
 
 
+cdef void load_value(int kind, const ArrowArray* array, int64_t i, Dense* out, int64_t to) noexcept nogil:
+    """Load the value at index `i` of the buffers of an array."""
+    _take(kind, array, i, out, to)
+
+
+cdef int64_t _take_indexed(int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to) noexcept nogil:
+    """Load the non-null values among `rows` rows that have indices."""
+    cdef const ArrowArray* values = chunk.values
+    cdef const int32_t* indices = <const int32_t*>chunk.array.buffers[1]
+    cdef int64_t row
+    for row in range(chunk.start + at, chunk.start + at + rows):
+        if chunk.valid == NULL or get_bit(chunk.valid, row):
+            _take(kind, values, values.offset + indices[row], out, to)
+            to += 1
+    return to
+
+
 cdef inline int64_t _take_run(
     int kind, const Chunk* chunk, int64_t at, int64_t rows, Dense* out, int64_t to
 ) noexcept nogil:
@@ -165,7 +183,9 @@ cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil:
     while left and feed.at_chunk < feed.n_chunks:
         chunk = &feed.chunks[feed.at_chunk]
         rows = chunk.rows - feed.at_row if chunk.rows - feed.at_row < left else left
-        if kind == K_VAR:
+        if chunk.values != NULL:
+            to = _take_indexed(kind, chunk, feed.at_row, rows, out, to)
+        elif kind == K_VAR:
             to = _take_run(K_VAR, chunk, feed.at_row, rows, out, to)
         elif kind == K_W4:
             to = _take_run(K_W4, chunk, feed.at_row, rows, out, to)

@@ -10,6 +10,7 @@ class InputBatch:
     num_rows: int
 
     def __new__(cls, batch: pa.RecordBatch) -> InputBatch: ...
+    def has_dictionaries(self) -> bool: ...
 
 @final
 class Feeds:

@@ -4,7 +4,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uintptr
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from smalti._core.arrow_c cimport release_array
+from smalti._core.arrow_c cimport ArrowArray, release_array
 from smalti._core.bits cimport bitmap_size, get_bit, u128
 from smalti._core.cursor cimport uv32_size
 from smalti._core.decimals cimport decimal_size
@@ -31,6 +31,20 @@ cdef class InputBatch:
 
     def __dealloc__(self):
         release_array(&self.array)
+
+    def has_dictionaries(self):
+        """Whether arrays of the batch have indices of dictionaries."""
+        return _has_dictionaries(&self.array)
+
+
+cdef bint _has_dictionaries(const ArrowArray* array) noexcept nogil:
+    cdef int64_t i
+    if array.dictionary != NULL:
+        return True
+    for i in range(array.n_children):
+        if _has_dictionaries(array.children[i]):
+            return True
+    return False
 
 
 cdef class Feeds:
@@ -85,6 +99,8 @@ cdef class Feeds:
                 return i, "nulls in a column that is NOT NULL", feed.nulls
             if feed.rows > INT32_MAX:
                 return i, "more elements than one row group can hold", feed.rows
+            if feed.num_indexed and not _check_indices(feed):
+                return i, "an index of a dictionary leads to none of its values", None
             if is_string(feed.node) and not _check_strings(feed):
                 return i, "string is not UTF-8", None
             if feed.node.type_id == T_DECIMAL and not _check_numbers(feed):
@@ -109,41 +125,67 @@ cdef class Feeds:
 
 cdef int64_t plain_size(Feed* feed) noexcept nogil:
     """Serialised bytes of all non-null values."""
-    cdef int64_t c, row, size, total = 0
+    cdef int64_t c, row, i, size, total = 0
     cdef int width = file_width(feed.node.kind)
     cdef Chunk* chunk
+    cdef const ArrowArray* array
     cdef const int32_t* offsets
+    cdef const int32_t* indices
     if width:
         return (feed.rows - feed.nulls) * width
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
-        if feed.node.kind == K_DECV:
-            for row in range(chunk.start, chunk.start + chunk.rows):
-                if chunk.valid == NULL or get_bit(chunk.valid, row):
-                    total += 1 + decimal_size(<const uint8_t*>chunk.array.buffers[1] + 16 * row)
-            continue
-        offsets = <const int32_t*>chunk.array.buffers[1]
-        if chunk.valid == NULL:
+        array = chunk.array if chunk.values == NULL else chunk.values
+        indices = NULL if chunk.values == NULL else <const int32_t*>chunk.array.buffers[1]
+        offsets = <const int32_t*>array.buffers[1]
+        if feed.node.kind == K_VAR and chunk.valid == NULL and indices == NULL:
             total += offsets[chunk.start + chunk.rows] - offsets[chunk.start] + chunk.rows
             for row in range(chunk.start, chunk.start + chunk.rows):
                 size = offsets[row + 1] - offsets[row]
                 total += (size >= 0x80) + (size >= 0x4000) + (size >= 0x200000) + (size >= 0x10000000)
-        else:
-            for row in range(chunk.start, chunk.start + chunk.rows):
-                if get_bit(chunk.valid, row):
-                    size = offsets[row + 1] - offsets[row]
+            continue
+        for row in range(chunk.start, chunk.start + chunk.rows):
+            if chunk.valid == NULL or get_bit(chunk.valid, row):
+                i = row if indices == NULL else array.offset + indices[row]
+                if feed.node.kind == K_DECV:
+                    total += 1 + decimal_size(<const uint8_t*>array.buffers[1] + 16 * i)
+                else:
+                    size = offsets[i + 1] - offsets[i]
                     total += size + uv32_size(<uint32_t>size)
     return total
+
+
+cdef Chunk _checked_part(const Chunk* chunk) noexcept nogil:
+    """The values of a chunk that are checked: all of a dictionary, or those of its rows."""
+    if chunk.values == NULL:
+        return chunk[0]
+    return Chunk(chunk.values, NULL, NULL, chunk.values.offset, chunk.values.length)
+
+
+cdef bint _check_indices(Feed* feed) noexcept nogil:
+    """Whether all indices lead to values of their dictionaries."""
+    cdef int64_t c, row
+    cdef Chunk* chunk
+    cdef const int32_t* indices
+    for c in range(feed.n_chunks):
+        chunk = &feed.chunks[c]
+        if chunk.values == NULL:
+            continue
+        indices = <const int32_t*>chunk.array.buffers[1]
+        for row in range(chunk.start, chunk.start + chunk.rows):
+            if not 0 <= indices[row] < chunk.values.length and (chunk.valid == NULL or get_bit(chunk.valid, row)):
+                return False
+    return True
 
 
 cdef bint _check_strings(Feed* feed) noexcept nogil:
     """Whether all strings are UTF-8; checked one by one, unless all of their bytes are ASCII."""
     cdef int64_t c, row
-    cdef Chunk* chunk
+    cdef Chunk chunk
     cdef const int32_t* offsets
     cdef const uint8_t* text
     for c in range(feed.n_chunks):
-        chunk = &feed.chunks[c]
+        chunk = _checked_part(&feed.chunks[c])
         offsets = <const int32_t*>chunk.array.buffers[1] + chunk.start
         text = <const uint8_t*>chunk.array.buffers[2]
         if ascii_prefix(text + offsets[0], offsets[chunk.rows] - offsets[0]) == offsets[chunk.rows] - offsets[0]:
@@ -158,13 +200,13 @@ cdef bint _check_strings(Feed* feed) noexcept nogil:
 cdef bint _check_numbers(Feed* feed) noexcept nogil:
     """Whether all decimals are within their precision, or all times within a day."""
     cdef int64_t c, row
-    cdef Chunk* chunk
+    cdef Chunk chunk
     cdef const uint8_t* values
     cdef uint32_t time
     cdef u128 limit = decimal_limit(feed.node.precision)
     cdef bint fits
     for c in range(feed.n_chunks):
-        chunk = &feed.chunks[c]
+        chunk = _checked_part(&feed.chunks[c])
         values = <const uint8_t*>chunk.array.buffers[1]
         for row in range(chunk.start, chunk.start + chunk.rows):
             if feed.node.type_id == T_TIME:

@@ -1,6 +1,7 @@
 """Dictionary tracking (section 5): the distinct values of a column, given up as soon as DICT can no longer win.
 
-One tracker per thread serves column after column, so its memory does not grow with the width of a table.
+One tracker per thread serves column after column, so its memory does not grow with the width of a table. Readers use
+the same table for the values of dictionaries (`dictionary`).
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -14,8 +15,33 @@ from smalti._core.fault cimport grow
 from smalti._core.feed cimport Dense
 from smalti._core.physical cimport K_DECV, K_VAR, file_width
 
+cdef extern from *:
+    """
+    #include <string.h>
+    #define SMALTI_PREFETCH(at) __builtin_prefetch(at)
+    static inline uint64_t smalti_fold(uint64_t a, uint64_t b) {
+        unsigned __int128 product = (unsigned __int128)a * b;
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+    }
+    /* Up to 8 bytes as a number; texts of one size have different ones. */
+    static inline uint64_t smalti_load_end(const uint8_t* text, uint32_t size) {
+        uint32_t first, last;
+        if (size < 4) return size ? text[0] | (uint32_t)text[size / 2] << 8 | (uint32_t)text[size - 1] << 16 : 0;
+        memcpy(&first, text, 4);
+        memcpy(&last, text + size - 4, 4);
+        return first | (uint64_t)last << 32;
+    }
+    """
+    void SMALTI_PREFETCH(const void* at) nogil
+    uint64_t smalti_fold(uint64_t a, uint64_t b) nogil
+    uint64_t smalti_load_end(const uint8_t* text, uint32_t size) nogil
+
+cdef enum:
+    STEP = 32       # values that are hashed, and their slots fetched, before the first of them is looked up
+
 # The distinct values of one column, in order of appearance, and each value's index; memory is kept for the next column.
 cdef struct Tracker:
+    uint64_t seed               # of the hashes: secret, so that nobody can make values that collide
     int64_t max_entries
     int64_t max_bytes           # of entries as serialised; INT64_MAX where there is no budget
     int64_t n_values            # non-null values of the column
@@ -66,19 +92,30 @@ cdef inline int64_t _free_slot(const Tracker* t, uint64_t hash) noexcept nogil:
     return slot
 
 
-cdef inline int _reserve_entry(Tracker* t) except -1 nogil:
-    """Allocate memory for one more entry, and keep the hash table at most half full."""
-    cdef int64_t i, capacity
-    if t.entries == t.entries_capacity:
-        capacity = 2 * t.entries_capacity + 512
+cdef inline int64_t missing_bytes(const Tracker* t, int64_t n) noexcept nogil:
+    """Bytes that `reserve_entries` would allocate, at most: those of entries, and of the hash table."""
+    cdef int64_t wanted = t.entries + n, size = 0
+    if wanted > t.entries_capacity:
+        size += (2 * wanted + 512 - t.entries_capacity) * (8 + 8 + sizeof(void*) + 4)
+    if 2 * wanted > t.n_slots:
+        size += (4 * wanted - t.n_slots) * sizeof(uint32_t)
+    return size
+
+
+cdef inline int reserve_entries(Tracker* t, int64_t n) except -1 nogil:
+    """Allocate memory for n more entries, and keep the hash table at most half full."""
+    cdef int64_t i, capacity, wanted = t.entries + n
+    if wanted > t.entries_capacity:
+        capacity = 2 * wanted + 512
         t.hashes = <uint64_t*>grow(t.hashes, capacity * sizeof(uint64_t))
         t.values.keys = <uint64_t*>grow(t.values.keys, capacity * sizeof(uint64_t))
         t.values.texts = <const uint8_t**>grow(t.values.texts, capacity * sizeof(uint8_t*))
         t.values.sizes = <uint32_t*>grow(t.values.sizes, capacity * sizeof(uint32_t))
         t.entries_capacity = capacity
-    if 2 * (t.entries + 1) > t.n_slots:
-        t.slots = <uint32_t*>grow(t.slots, 2 * t.n_slots * sizeof(uint32_t))
-        t.n_slots *= 2
+    if 2 * wanted > t.n_slots:
+        while 2 * wanted > t.n_slots:
+            t.n_slots *= 2
+        t.slots = <uint32_t*>grow(t.slots, t.n_slots * sizeof(uint32_t))
         memset(t.slots, 0, t.n_slots * sizeof(uint32_t))
         for i in range(t.entries):
             t.slots[_free_slot(t, t.hashes[i])] = <uint32_t>(i + 1)
@@ -97,20 +134,24 @@ cdef inline uint32_t _add_entry(
     if entries > t.max_entries or entry_bytes > t.max_bytes or (entries > 1 and size >= t.plain_bytes):
         t.alive = False
         return 0
-    _reserve_entry(t)
+    t.entry_bytes = entry_bytes
+    append_entry(t, hash, values, i, strings)
+    t.slots[_free_slot(t, hash)] = <uint32_t>entries
+    return <uint32_t>entries
+
+
+cdef inline void append_entry(Tracker* t, uint64_t hash, const Dense* values, int64_t i, bint strings) noexcept nogil:
+    """Add value `i` behind the entries, for which memory is reserved; a search does not find it yet."""
     if strings:
         t.values.texts[t.entries] = values.texts[i]
         t.values.sizes[t.entries] = values.sizes[i]
     else:
         t.values.keys[t.entries] = values.keys[i]
     t.hashes[t.entries] = hash
-    t.slots[_free_slot(t, hash)] = <uint32_t>entries
-    t.entries = entries
-    t.entry_bytes = entry_bytes
-    return <uint32_t>entries
+    t.entries += 1
 
 
-cdef inline int _reserve_indices(Tracker* t, int64_t n) except -1 nogil:
+cdef inline int reserve_indices(Tracker* t, int64_t n) except -1 nogil:
     if t.n_indices + n > t.indices_capacity:
         t.indices_capacity = 2 * (t.n_indices + n)
         t.indices = <uint32_t*>grow(t.indices, t.indices_capacity * sizeof(uint32_t))
@@ -119,32 +160,27 @@ cdef inline int _reserve_indices(Tracker* t, int64_t n) except -1 nogil:
 
 cdef inline int track_repeats(Tracker* t, int64_t n) except -1 nogil:
     """Count the only entry so far n times more."""
-    _reserve_indices(t, n)
+    reserve_indices(t, n)
     memset(t.indices + t.n_indices, 0, n * sizeof(uint32_t))
     t.n_indices += n
     return 0
 
 
-cdef inline uint64_t _mix(uint64_t x) noexcept nogil:
-    x ^= x >> 32
-    x *= <uint64_t>0x9E3779B97F4A7C15
-    x ^= x >> 29
-    x *= <uint64_t>0xBF58476D1CE4E5B9
-    return x ^ (x >> 32)
-
-
-cdef inline uint64_t _hash(const uint8_t* text, uint32_t size) noexcept nogil:
-    cdef uint64_t h = size, w
-    while size >= 8:
+cdef inline uint64_t hash_value(const Tracker* t, const Dense* values, int64_t i, bint strings) noexcept nogil:
+    cdef uint64_t h = t.seed, w
+    cdef const uint8_t* text
+    cdef uint32_t size
+    if not strings:
+        return smalti_fold(h ^ values.keys[i], <uint64_t>0x9E3779B97F4A7C15)
+    text = values.texts[i]
+    size = values.sizes[i]
+    h ^= size
+    while size > 8:
         memcpy(&w, text, 8)
-        h = _mix(h ^ w)
+        h = smalti_fold(h ^ w, <uint64_t>0x9E3779B97F4A7C15)
         text += 8
         size -= 8
-    if size:
-        w = 0
-        memcpy(&w, text, size)
-        h = _mix(h ^ w)
-    return h
+    return smalti_fold(h ^ smalti_load_end(text, size), <uint64_t>0xBF58476D1CE4E5B9)
 
 
 cdef inline bint _is_entry(
@@ -159,30 +195,51 @@ cdef inline bint _is_entry(
     )
 
 
+cdef inline uint32_t find_entry(
+    const Tracker* t, uint64_t hash, const Dense* values, int64_t i, bint strings
+) noexcept nogil:
+    """The number of the entry that has value `i`, from 1 on; 0 if none has it."""
+    cdef int64_t slot = hash & (t.n_slots - 1)
+    cdef uint32_t entry = t.slots[slot]
+    while entry and not _is_entry(t, entry - 1, hash, values, i, strings):
+        slot = (slot + 1) & (t.n_slots - 1)
+        entry = t.slots[slot]
+    return entry
+
+
+cdef inline void hash_values(
+    const Tracker* t, const Dense* values, int64_t i, int64_t n, bint strings, uint64_t* hashes
+) noexcept nogil:
+    """Hash n values from `i` on, at most STEP, and begin to load their slots."""
+    cdef int64_t k
+    for k in range(n):
+        hashes[k] = hash_value(t, values, i + k, strings)
+        SMALTI_PREFETCH(&t.slots[hashes[k] & (t.n_slots - 1)])
+
+
 cdef inline int _track(Tracker* t, const Dense* values, int64_t n, int kind, bint strings) except -1 nogil:
     """As `track`; called with a constant `strings`, so that the compiler makes two loops."""
-    cdef int64_t i, slot, mask = t.n_slots - 1, cost = file_width(kind)
-    cdef uint64_t hash
+    cdef int64_t i = 0, k, count, step = STEP, cost = file_width(kind)
+    cdef uint64_t hashes[STEP]
     cdef uint32_t entry
-    _reserve_indices(t, n)
-    for i in range(n):
-        hash = _hash(values.texts[i], values.sizes[i]) if strings else _mix(values.keys[i])
-        slot = hash & mask
-        entry = t.slots[slot]
-        while entry and not _is_entry(t, entry - 1, hash, values, i, strings):
-            slot = (slot + 1) & mask
-            entry = t.slots[slot]
-        if entry == 0:
-            if kind == K_VAR:
-                cost = uv32_size(values.sizes[i]) + <int64_t>values.sizes[i]
-            elif kind == K_DECV:
-                cost = 1 + decimal_size(values.texts[i])
-            entry = _add_entry(t, hash, cost, values, i, strings)
+    reserve_indices(t, n)
+    while i < n:
+        count = n - i if n - i < step else step
+        reserve_entries(t, count)
+        hash_values(t, values, i, count, strings, hashes)
+        for k in range(count):
+            entry = find_entry(t, hashes[k], values, i + k, strings)
             if entry == 0:
-                return 0
-            mask = t.n_slots - 1
-        t.indices[t.n_indices] = entry - 1
-        t.n_indices += 1
+                if kind == K_VAR:
+                    cost = uv32_size(values.sizes[i + k]) + <int64_t>values.sizes[i + k]
+                elif kind == K_DECV:
+                    cost = 1 + decimal_size(values.texts[i + k])
+                entry = _add_entry(t, hashes[k], cost, values, i + k, strings)
+                if entry == 0:
+                    return 0
+            t.indices[t.n_indices] = entry - 1
+            t.n_indices += 1
+        i += count
     return 0
 
 

@@ -284,7 +284,7 @@ def _measure(
     task: MeasureTask, location: Location, request: ReadRequest, report: Report
 ) -> tuple[int, dict[str, ColumnMeasure]]:
     with contextlib.closing(FORMATS[task.piece.format].reader(location, request)) as reader:
-        intake = Intake(reader.schema)
+        intake = Intake(reader.schema, keeps_dictionaries=False)
         limit = min(MAX_SAMPLE, max(LEAST_SAMPLE, MAX_SAMPLES // max(1, len(intake.schema))))
         share = min(limit, max(LEAST_SHARE, 2 * limit // task.tasks))
         columns = {

@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from smalti._compat import arrow as compat
 from smalti.errors import CorruptFileError, MemoryLimitError, SchemaError
+from smalti.logical.dictionaries import Dictionary
 from smalti.logical.fixed_size import bytes_to_decimals, decimals_to_bytes, take_fixed, to_fixed_size
 from smalti.logical.tree import Leaf, Node, StructNode
 from smalti.logical.types import (
@@ -56,7 +57,7 @@ def shred(array: Any, node: Node, nulls: int | None = None, keep: KeepEntries | 
         dictionaries = [] if keep is None else list(_dictionaries_in(array))
         if keep is not None and dictionaries:
             keep(node, dictionaries)
-        array = to_stored(array, node.stored)
+        array = to_stored(array, node.stored) if keep is None else _to_indices(array, node.stored)
     else:
         array = _unwrapped(array)
     if nulls is not None and array.null_count > nulls:
@@ -135,6 +136,17 @@ def _convert(array: Any, target: pa.DataType) -> Any:
     if pt.is_decimal256(source) and pt.is_binary(target):
         return decimals_to_bytes(array)
     return compat.cast_offsets(array, target)
+
+
+def _to_indices(array: Any, target: Any) -> Any:
+    """As `to_stored`, but a dictionary stays one, of stored values, which writers take without expanding it."""
+    given = _unwrapped(array)
+    if not pt.is_dictionary(given.type) or pt.is_nested(target) or given.dictionary.null_count:
+        return to_stored(array, target)
+    if not len(given) or not 0 < len(given.dictionary) < 1 << 31:
+        return to_stored(array, target)
+    values = to_stored(given.dictionary, target)
+    return pa.DictionaryArray.from_arrays(given.indices.cast(pa.int32()), values, safe=False)
 
 
 def decode_runs(array: Any, values: Any) -> Any:
@@ -222,7 +234,7 @@ class Part:
     field: pa.Field
     node: Node
     start: int
-    entries: Sequence[pa.Array | None]
+    entries: Sequence[pa.Array | Dictionary | None]
 
 
 def assemble(schema: pa.Schema, parts: Sequence[Part | int], batch: pa.RecordBatch, take: TakeBytes) -> pa.RecordBatch:
@@ -251,7 +263,7 @@ def misfit(column: str, error: Exception) -> CorruptFileError:
     return CorruptFileError(f"column does not fit what the companion says of it ({error})", column=column)
 
 
-def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | None]], take: TakeBytes) -> Any:
+def _assemble(node: Node, columns: Iterator[tuple[Any, pa.Array | Dictionary | None]], take: TakeBytes) -> Any:
     """Make an array of the next stored columns, each with its dictionary where it is known."""
     if isinstance(node, Leaf):
         array, entries = next(columns)
@@ -392,7 +404,9 @@ def _take_any(_: int) -> None:
     """Count nothing, for arrays that are in memory already."""
 
 
-def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: TakeBytes = _take_any) -> Any:
+def from_stored(
+    array: Any, type_: Any, entries: pa.Array | Dictionary | None = None, take: TakeBytes = _take_any
+) -> Any:
     """A stored array as the type it was given with, undoing `to_stored`. `entries` are the entries of a dictionary."""
     if array.type == type_:
         return array
@@ -421,9 +435,14 @@ def from_stored(array: Any, type_: Any, entries: pa.Array | None = None, take: T
     return compat.cast_complete(array, type_)
 
 
-def _encode_dictionary(array: Any, type_: Any, entries: pa.Array | None) -> pa.Array:
-    """Values as a dictionary: with the given entries, or else in the order of the values."""
-    if entries is None:
+def _encode_dictionary(array: Any, type_: Any, entries: pa.Array | Dictionary | None) -> pa.Array:
+    """Values, or indices, as a dictionary: with the given entries, or else in the order of the values."""
+    if pt.is_dictionary(array.type):  # decoded with a dictionary of its own
+        values = from_stored(array.dictionary, type_.value_type)
+        return pa.DictionaryArray.from_arrays(array.indices, values, ordered=type_.ordered, safe=False)
+    if isinstance(entries, Dictionary) and entries.values is not None:
+        return pa.DictionaryArray.from_arrays(array, entries.values, ordered=type_.ordered, safe=False)
+    if entries is None or isinstance(entries, Dictionary):
         # The stored values are encoded, because Arrow has no kernel for dictionaries of every type.
         encoded = array.dictionary_encode()
         indices, entries = encoded.indices, from_stored(encoded.dictionary, type_.value_type)

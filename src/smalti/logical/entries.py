@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from smalti.logical.types import is_list_like
 
@@ -65,7 +66,7 @@ class Entries:
 
 
 def _elements(array: Any) -> Any:
-    """The values of an array, or those in its lists."""
+    """The values of an array, or those in its lists; of a dictionary those that are used."""
     while is_list_like(array.type):
         array = array.flatten()
-    return array
+    return array.dictionary.take(array.indices.unique().drop_null()) if pt.is_dictionary(array.type) else array

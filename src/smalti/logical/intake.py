@@ -40,11 +40,13 @@ class Intake:
     """Fits batches to a schema, and collects what the companion of the file describes: types and dictionaries.
 
     `given` is the schema of the user, `schema` is how it is stored, and `descriptors` are its packed types. Without a
-    companion, names that the format cannot hold are refused.
+    companion, names that the format cannot hold are refused. With `keeps_dictionaries`, dictionaries come as indices of
+    stored values; otherwise they are expanded.
     """
 
-    def __init__(self, schema: pa.Schema, has_companion: bool = True) -> None:
+    def __init__(self, schema: pa.Schema, has_companion: bool = True, *, keeps_dictionaries: bool = True) -> None:
         self.given = schema
+        self._keeps_dictionaries = keeps_dictionaries
         stored = plan_schema(schema)
         self.schema, self.descriptors = stored.schema, stored.descriptors
         #: The columns that differ from their stored form, by their indices in `given`.
@@ -101,6 +103,7 @@ class Intake:
         from smalti.logical.arrays import shred, to_stored  # slow to import: see its docstring
 
         arrays: list[pa.Array] = []
+        indexed: dict[int, pa.DataType] = {}
         for index, array in zip(indices, batch.columns, strict=True):
             column = self.columns.get(index)
             try:
@@ -110,9 +113,16 @@ class Intake:
                 if array.type != column.field.type:  # Indices and run ends need not fit: `_with_capacity` widens them.
                     array = _cast(array, with_capacity(column.field.type, MAX_INT32, MAX_INT32))
                 nulls = None if column.field.nullable else 0
-                arrays += shred(array, column.node, nulls, partial(self._keep_entries, column))
+                keep = partial(self._keep_entries, column) if self._keeps_dictionaries else None
+                parts = shred(array, column.node, nulls, keep)
+                for number, part in enumerate(parts, len(arrays)):
+                    if pt.is_dictionary(part.type) or pt.is_list(part.type):  # of stored values, or lists of them
+                        indexed[number] = part.type
+                arrays += parts
             except SchemaError as error:
                 raise error.locate(column=self.given.field(index).name) from None
+        if indexed:
+            schema = pa.schema([each.with_type(indexed.get(number, each.type)) for number, each in enumerate(schema)])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _keep_entries(self, column: LogicalColumn, leaf: Leaf, found: Sequence[pa.Array]) -> None:

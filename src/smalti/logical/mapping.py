@@ -18,6 +18,7 @@ from smalti._core.schema import SchemaBlock
 from smalti.errors import CorruptFileError, MemoryLimitError, MosaicError, SchemaError
 from smalti.format.companion import WRITER as OUR_WRITER
 from smalti.format.companion import Companion, Description, parse_description, warn_of
+from smalti.logical.dictionaries import Dictionary, Indexed, plan_indices
 from smalti.logical.patterns import is_pattern, match_names
 from smalti.logical.tree import (
     Leaf,
@@ -67,6 +68,7 @@ class LogicalView:
         self._kinds = field_kinds(schema.__arrow_c_schema__())
         self._nodes: dict[object, Node] = {}
         self._columns: dict[str, LogicalColumn] = {}
+        self._decoded: dict[str, Indexed] = {}
         self.metadata = schema.metadata or {}
         self.has_unknown_types = description.has_unknown_types
         #: The column that a stored column of another name belongs to.
@@ -141,6 +143,13 @@ class LogicalView:
             reason = "companion has a dictionary of another type"
             raise CorruptFileError(reason, column=column.name, found=str(entries.type), expected=str(type_))
         return entries
+
+    def decoded(self, column: StoredColumn) -> Indexed:
+        """See `plan_indices`. Made once for each column, so that its table of values is kept."""
+        known = self._decoded.get(column.name)
+        if known is None:
+            known = self._decoded.setdefault(column.name, plan_indices(column, self.entries(column)))
+        return known
 
 
 @cache
@@ -310,6 +319,8 @@ class ColumnMapping:
         stored: list[str] = []
         expected: list[StoredColumn] = []
         parts: list[Part | int] = []
+        types: dict[int, pa.DataType] = {}
+        dictionaries: dict[int, tuple[tuple[int, Dictionary], ...]] = {}
         for owner, asked in wanted.items():
             if owner not in view.indices:
                 parts.append(len(stored))
@@ -320,11 +331,19 @@ class ColumnMapping:
             assert node is not None
             made_of = list(compress(column.stored, is_kept))
             field = column.field if node is column.node else column.field.with_type(node.type)
-            parts.append(Part(field, node, len(stored), [view.entries(each) for each in made_of]))
+            entries: list[pa.Array | Dictionary | None] = []
+            for index, each in enumerate(made_of, len(stored)):
+                entries.append(view.entries(each))
+                if each.leaf is not None and each.leaf.has_dictionary:
+                    type_, found = view.decoded(each)
+                    if found:
+                        entries[-1] = found[0][1]
+                        types[index], dictionaries[index] = type_, tuple(found)
+            parts.append(Part(field, node, len(stored), entries))
             stored += [each.name for each in made_of]
             expected += made_of
         self._check_stored(expected)
-        base = self.stored.project(stored)
+        base = self.stored.project(stored).with_dictionaries(types, dictionaries)
         fields = [part.field if isinstance(part, Part) else base.schema.field(part) for part in parts]
         schema = pa.schema(fields).with_metadata(view.metadata)
         return LogicalProjection(schema, base, partial(assemble, schema, parts))
@@ -375,7 +394,9 @@ def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> Fi
     if pt.is_nested(type_) and not is_computed:  # Arrow compares no lists, and the first column tells which are null.
         return FilterColumn(names[:1])
     if isinstance(node, Leaf) and type_ == node.stored:
-        return FilterColumn(names)
+        given = unwrapped(node.type)
+        is_category = pt.is_dictionary(given) and not is_computed and (pt.is_string(type_) or pt.is_binary(type_))
+        return FilterColumn(names, dictionary=Dictionary(None, type_, given) if is_category else None)
 
     def restore(*arrays: pa.Array) -> pa.Array:
         try:

@@ -20,6 +20,7 @@ from smalti._core.arrow_c import field_kinds
 from smalti.errors import SchemaError
 from smalti.format.types import TYPE_IDS, pack_descriptor
 from smalti.logical.types import (
+    contains_type,
     entry_field,
     is_legacy_timestamp,
     is_list_like,
@@ -43,6 +44,10 @@ class Leaf:
     type: pa.DataType
     stored: pa.DataType
     width = 1
+
+    @cached_property
+    def has_dictionary(self) -> bool:
+        return contains_type(self.type, pt.is_dictionary)
 
 
 @dataclass(frozen=True)

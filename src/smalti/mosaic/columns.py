@@ -7,14 +7,16 @@ block by its bytes, so that it is decompressed, checked and searched for the fir
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from smalti._core.allowance import Allowance
 from smalti._core.arrow_c import field_kinds
+from smalti._core.dictionary import DictionaryValues
 from smalti._core.physical import PhysicalColumns
 from smalti._core.schema import SchemaBlock
 
@@ -55,12 +57,44 @@ class BucketRead:
         return [node for column in self.columns for node in self.physical.subtree(column)]
 
 
+class Lookup(Protocol):
+    """The values of a dictionary, as kernels look them up."""
+
+    @property
+    def type(self) -> pa.DataType: ...
+
+    def lookup(self, allowance: Allowance) -> DictionaryValues: ...
+
+
 @dataclass(frozen=True)
 class Projection:
     """Stored columns of a file as one Arrow schema, and the buckets that hold them."""
 
     schema: pa.Schema
     buckets: list[BucketRead]
+    #: For each bucket the physical columns that are decoded as indices of a dictionary; empty if there are none at all.
+    dictionaries: Sequence[Sequence[tuple[int, Lookup]]] = ()
+
+    def with_dictionaries(
+        self, types: Mapping[int, pa.DataType], dictionaries: Mapping[int, Sequence[tuple[int, Lookup]]]
+    ) -> Projection:
+        """The same columns, some of them decoded as indices, to these types.
+
+        Both have columns by their indices in the schema; a dictionary comes with the number of its physical column
+        among those of the column.
+        """
+        if not dictionaries:
+            return self
+        fields = [each.with_type(types.get(index, each.type)) for index, each in enumerate(self.schema)]
+        by_bucket = [
+            [
+                (read.physical.subtree(column)[number], found)
+                for column, output in zip(read.columns, read.outputs, strict=True)
+                for number, found in dictionaries.get(output, ())
+            ]
+            for read in self.buckets
+        ]
+        return Projection(pa.schema(fields), self.buckets, by_bucket)
 
     @cached_property
     def bucket_ids(self) -> frozenset[int]:
@@ -101,12 +135,15 @@ class FilterColumn:
         From arrays of the stored columns to the one that is compared.
     has_bounds : bool
         Whether statistics of the stored column are statistics of the values that are compared.
+    dictionary : Lookup, optional
+        How the stored column is decoded as a dictionary, of which each value is compared once.
     """
 
     stored: tuple[str, ...]
     type: pa.DataType | None = None
     convert: Callable[..., pa.Array] = lambda array: array
     has_bounds: bool = True
+    dictionary: Lookup | None = None
 
 
 def plan_buckets(

@@ -44,9 +44,13 @@ class FilterPlan:
         self._compared = compared
         self._index = None if numbered is None or numbered[0].name not in filter_.columns else numbered[0]
         names = list(dict.fromkeys(name for column in compared.values() for name in column.stored))
+        plain = columns.project(names)
+        found = {names.index(c.stored[0]): c.dictionary for c in compared.values() if c.dictionary is not None}
         #: The columns that are read to filter rows.
-        self.projection = columns.project(names)
-        stored = dict(zip(names, self.projection.schema.types, strict=True))
+        self.projection = plain.with_dictionaries(
+            {index: each.type for index, each in found.items()}, {index: [(0, each)] for index, each in found.items()}
+        )
+        stored = dict(zip(names, plain.schema.types, strict=True))
         types = {name: stored[c.stored[0]] if c.type is None else c.type for name, c in compared.items()}
         if self._index is not None:
             types[self._index.name] = pa.int64()

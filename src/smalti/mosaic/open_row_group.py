@@ -78,4 +78,9 @@ def _copied(piece: Slice) -> Slice:
     """The same rows in memory that no one else can change."""
     batch, start, num_rows = piece
     rows = batch.batch.slice(start, num_rows)
-    return InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, num_rows
+    if not batch.has_dictionaries():
+        return InputBatch(pa.ipc.read_record_batch(rows.serialize(), rows.schema)), 0, num_rows
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:  # which has the values of dictionaries, too
+        stream.write_batch(rows)
+    return InputBatch(pa.ipc.open_stream(sink.getvalue()).read_next_batch()), 0, num_rows

@@ -338,6 +338,7 @@ class Scanner:
         weights = [bucket.uninflated_bytes for bucket in buckets]
         num_threads = threads.cpu_count() if sum(weights) >= threads.MIN_SHARED else 1
         runs = threads.share_out(weights, num_threads)
+        dictionaries = [[(node, found.lookup(allowance)) for node, found in pairs] for pairs in columns.dictionaries]
         cache = self.buckets.cache
         if cache is not None and not cache.takes(sum(weights)):
             cache = None
@@ -348,7 +349,9 @@ class Scanner:
                 bucket, read = buckets[i], columns.buckets[i]
                 try:
                     views, size = self.buckets.views(bucket, opened, last)
-                    batch.decode(views, read.columns, read.outputs, selected, first)
+                    batch.decode(
+                        views, read.columns, read.outputs, selected, first, dictionaries[i] if dictionaries else None
+                    )
                 except MosaicError as error:
                     raise self.buckets.locate(error, bucket) from None
                 if cache is not None and bucket.uninflated_bytes == 0 and weights[i] > 0:

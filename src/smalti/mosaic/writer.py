@@ -32,7 +32,7 @@ from smalti.mosaic.layout_choice import (
     LayoutChoice,
     Sample,
     choose_layout,
-    dictionary_entries,
+    dictionary_limits,
     plan_regions,
 )
 from smalti.mosaic.open_row_group import OpenRowGroup, Slice
@@ -364,12 +364,8 @@ class StoredWriter:
         self, physical: PhysicalColumns, indices: list[int], slices: list[Slice], statistics: list[int]
     ) -> EncodedBucket:
         """Encode columns. Refuse element counts above our reader's limit, which only a row group of one row exceeds."""
-        most_entries = self._options.dict_max_entries
-        if most_entries is None:
-            num_rows = 0 if self._options.is_layout_given else sum(rows for _, _, rows in slices)
-            most_entries = dictionary_entries(num_rows)
-        feeds = Feeds(physical, indices, slices)
-        encoded = EncodedBucket(feeds, most_entries, self._options.dict_max_bytes, statistics)
+        limits = dictionary_limits(self._options, sum(rows for _, _, rows in slices))
+        encoded = EncodedBucket(Feeds(physical, indices, slices), *limits, statistics)
         most = max(encoded.child_rows, default=0)
         if most > MAX_ROWS:
             raise SchemaError("a row has too many elements", found=most, expected=f"at most {MAX_ROWS}")

@@ -103,6 +103,11 @@ def match_mask(batch: pa.RecordBatch, filter_: Filter) -> pa.BooleanArray:
 
 
 def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
+    if isinstance(tree, (t.Compare, t.MatchString, t.IsIn)):
+        array: Any = batch.column(tree.column)
+        if pt.is_dictionary(array.type):  # its few values are compared, and the answers go to the rows by their indices
+            dictionary = pa.RecordBatch.from_arrays([array.dictionary], names=[tree.column])
+            return _mask(tree, dictionary).take(array.indices)
     match tree:
         case t.And(parts):
             return reduce(pc.and_kleene, (_mask(part, batch) for part in parts))
@@ -120,7 +125,7 @@ def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
             array = batch.column(column)
             return pa.nulls(len(array), pa.bool_()) if pt.is_null(array.type) else getattr(pc, op)(array, substring)
         case t.CompareColumns(left_name, op, right_name):
-            return compare_arrays(op, batch.column(left_name), batch.column(right_name))
+            return compare_arrays(op, *(_expanded(batch.column(name)) for name in (left_name, right_name)))
         case t.IsIn(column, values):
             array = as_comparable(batch.column(column))
             found = pc.is_in(array, value_set=as_comparable(values))
@@ -130,6 +135,10 @@ def _mask(tree: t.Tree, batch: pa.RecordBatch) -> Any:
             return pc.is_null(batch.column(column), nan_is_null=nan_is_null)
         case t.Opaque():
             return _evaluate_opaque(tree.expression, batch)
+
+
+def _expanded(array: Any) -> Any:
+    return array.dictionary_decode() if pt.is_dictionary(array.type) else array
 
 
 def _evaluate_opaque(expression: pc.Expression, batch: pa.RecordBatch) -> pa.BooleanArray:
