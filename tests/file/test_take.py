@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import smalti
 from smalti._compat.arrow import concat_batches
 from smalti.errors import MemoryLimitError, MosaicError, NoSuchRowError, SchemaError
-from smalti.logical.arrays import take_chunks
+from smalti.logical.rows import take_chunks
 from tests.support.any_arrow import any_table, meanings
 from tests.support.long import long_only, repeated
 from tests.support.s3 import s3_by_uri

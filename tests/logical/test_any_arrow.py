@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 import smalti
 from smalti import jobs
 from smalti._compat import arrow as compat
-from smalti.logical.arrays import filter_rows, from_stored, take_chunks, take_rows, take_table
+from smalti.logical.arrays import from_stored, take_rows
+from smalti.logical.rows import filter_rows, take_chunks, take_table
 from smalti.logical.types import with_capacity
 from tests.support.any_arrow import (
     EXTENSIONS,

@@ -23,7 +23,8 @@ from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.logical.mapping import PROCESS_SCHEMAS, LogicalProjection, SharedSchemas
 from smalti.logical.patterns import check_columns
 from smalti.memory import allocation_errors
-from smalti.mosaic.bucket import BucketCache, BucketReader
+from smalti.mosaic.bucket import BucketReader
+from smalti.mosaic.bucket_cache import BucketCache
 from smalti.mosaic.rows import RowIndex, Rows, Taken, parse_rows, split_rows
 from smalti.mosaic.scan import GroupRead, Scanner, ScanPlan, plan_scan
 from smalti.mosaic.tail import read_tail

@@ -16,7 +16,7 @@ def in_order_of(taken: Taken, table: pa.Table, kept: Allowance) -> pa.Table:
     """The rows of a take in the order that was asked for, given those that were read for it."""
     if taken.order is None:
         return table
-    from smalti.logical.arrays import take_table  # see there why not at the top
+    from smalti.logical.rows import take_table  # see there why not at the top
 
     kept.part().take(kept.held * len(taken.order) // max(1, table.num_rows))
     return take_table(table, taken.order)

@@ -16,7 +16,7 @@ from smalti.jobs.change_plan import Action, ColumnPlan, KnownPlans, plan_columns
 from smalti.jobs.change_task import FilePlan, TableFile
 from smalti.jobs.keys import comparable
 from smalti.logical.adapt import adapt_batch, countable, fit_batch
-from smalti.logical.arrays import filter_table
+from smalti.logical.rows import filter_table
 from smalti.logical.types import compared_type
 from smalti.predicate import Outcome
 

@@ -20,7 +20,7 @@ from smalti.errors import SchemaError
 from smalti.io.locations import Location
 from smalti.jobs.keys import KeyIndex, duplicate_key_error, fit_keys
 from smalti.logical.adapt import adapt_batch, countable_schema, fit_array
-from smalti.logical.arrays import take_chunks
+from smalti.logical.rows import take_chunks
 from smalti.mosaic.rows import row_numbers
 from smalti.table.names import new_token
 

@@ -19,7 +19,8 @@ from smalti.jobs.change_data import Chunk, KeyedRows
 from smalti.jobs.change_plan import plan_columns, plan_delete
 from smalti.jobs.change_task import FilePlan, TableFile
 from smalti.logical.adapt import countable, countable_schema, fit_array, fit_batch
-from smalti.logical.arrays import chunks_of, concat_rows, filter_rows, filter_table, take_rows
+from smalti.logical.arrays import take_rows
+from smalti.logical.rows import chunks_of, concat_rows, filter_rows, filter_table
 from smalti.mosaic.rows import row_numbers
 from smalti.predicate import Filter, Outcome, prune_partitions, undecided
 from smalti.predicate.python import AnyFilter

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from smalti._compat.arrow import concat_arrays, size_of
 from smalti.errors import MosaicError, SchemaError, no_column
 from smalti.logical.adapt import widen_array
-from smalti.logical.arrays import as_compared, take_batch, take_chunks
+from smalti.logical.arrays import as_compared
+from smalti.logical.rows import take_batch, take_chunks
 from smalti.logical.types import storage_kind, with_capacity
 from smalti.sizes import SORT_CHUNK_BYTES
 

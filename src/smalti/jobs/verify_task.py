@@ -22,7 +22,7 @@ from smalti.format.statistics import StatisticsRecord
 from smalti.io import Location, Source, open_source
 from smalti.memory import asked_limit, most_memory
 from smalti.moments import scalar_text
-from smalti.mosaic.bucket import Bucket
+from smalti.mosaic.bucket_cache import Bucket
 from smalti.mosaic.columns import Columns, Projection
 from smalti.mosaic.scan import Scanner
 from smalti.mosaic.tail import read_tail

@@ -10,7 +10,7 @@ import pyarrow.types as pt
 from smalti._compat import arrow as compat
 from smalti.errors import MosaicError
 from smalti.extras import optional_module
-from smalti.logical.arrays import chunks_of, concat_rows
+from smalti.logical.rows import chunks_of, concat_rows
 from smalti.logical.types import is_binary_like, is_string_like
 
 

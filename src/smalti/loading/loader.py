@@ -19,7 +19,7 @@ from smalti.file.scans import exact_batches
 from smalti.file.streams import Scannable
 from smalti.io.locations import AnyFileSystem, AnyStorageOptions, chosen
 from smalti.loading.arrays import to_numpy
-from smalti.loading.order import Order, Window, num_batches, share_of, share_rows
+from smalti.loading.order import Order, Window, check_shard, num_batches, share_of, share_rows
 from smalti.loading.window import BlockRead, Rows, gather, join_rows
 from smalti.logical.patterns import check_columns
 from smalti.memory import allocation_errors, asked_limit
@@ -65,7 +65,7 @@ class Loader:
             raise MosaicError("output is numpy or arrow", found=output)
         self._blocks = blocks
         self._batch_size, self._drop_last, self._epochs = batch_size, drop_last, epochs
-        self._shard = _checked_shard(shard)
+        self._shard = check_shard(shard)
         limit = asked_limit() if blocks.memory_limit is None else blocks.memory_limit
         if limit is not None:
             buffer_bytes = max(1, min(buffer_bytes, limit // 2))
@@ -339,17 +339,6 @@ def _torch_worker() -> tuple[int, int]:
     data = sys.modules.get("torch.utils.data")
     info = None if data is None else data.get_worker_info()
     return (0, 1) if info is None else (info.id, info.num_workers)
-
-
-def _checked_shard(shard: Any) -> tuple[int, int]:
-    try:
-        index, count = shard
-    except (TypeError, ValueError):
-        index = count = None
-    is_whole = all(isinstance(number, int) and not isinstance(number, bool) for number in (index, count))
-    if not is_whole or not 0 <= index < count:
-        raise MosaicError("no such shard", found=shard, expected="(i, n), with i from 0 to n - 1")
-    return index, count
 
 
 def _check_number(name: str, value: Any, least: int) -> None:

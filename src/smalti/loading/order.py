@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from smalti.errors import MosaicError
 from smalti.extras import optional_module
 
 #: What a random order is for, so that two orders of an epoch are independent of each other.
@@ -98,6 +99,18 @@ class Order:
         random = optional_module("numpy").random.RandomState
         words = [self.seed & _WORD, self.seed >> 32 & _WORD, epoch & _WORD, *purpose]
         return random(words).permutation(count)
+
+
+def check_shard(shard: Any) -> tuple[int, int]:
+    """Return a shard as two numbers, or raise `MosaicError`."""
+    try:
+        index, count = shard
+    except (TypeError, ValueError):
+        index = count = None
+    is_whole = all(isinstance(number, int) and not isinstance(number, bool) for number in (index, count))
+    if not is_whole or not 0 <= index < count:
+        raise MosaicError("no such shard", found=shard, expected="(i, n), with i from 0 to n - 1")
+    return index, count
 
 
 def share_of(shard: tuple[int, int], worker: tuple[int, int]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from smalti._core.allowance import Allowance
 from smalti._core.scatter import scatter
 from smalti.extras import optional_module
 from smalti.loading.arrays import to_numpy
-from smalti.logical.arrays import take_table
+from smalti.logical.rows import take_table
 from smalti.memory import allocate
 from smalti.readahead import Budget, Unit, in_order
 

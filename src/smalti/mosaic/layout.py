@@ -14,7 +14,8 @@ from smalti._core.physical import PhysicalColumns
 from smalti.errors import MosaicError
 from smalti.format.bucket import PAGE_HEAD_SIZE, directory_size
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
-from smalti.mosaic.bucket import Bucket, BucketReader
+from smalti.mosaic.bucket import BucketReader
+from smalti.mosaic.bucket_cache import Bucket
 from smalti.mosaic.columns import plan_buckets
 from smalti.mosaic.tail import Tail
 from smalti.spec import FOOTER_SIZE, Encoding, NameEncoding, TypeId

@@ -31,7 +31,8 @@ from smalti.format.bucket import directory_size, inflate_slots, pack_directory, 
 from smalti.format.index import EMPTY, MONOLITHIC, PAGED
 from smalti.format.statistics import StatisticsRecord
 from smalti.io import Range, fetch
-from smalti.mosaic.bucket import Bucket, BucketReader
+from smalti.mosaic.bucket import BucketReader
+from smalti.mosaic.bucket_cache import Bucket
 from smalti.mosaic.columns import BucketRead
 from smalti.mosaic.open_row_group import Slice
 from smalti.mosaic.rewrite_plan import FRESH, BucketPlan, ColumnPlan, Form, Run, choose_form

@@ -24,7 +24,8 @@ from smalti.format.index import MONOLITHIC
 from smalti.io import Source
 from smalti.io.ranges import SPARE
 from smalti.memory import rows_per_slice
-from smalti.mosaic.bucket import NONE_FETCHED, PAGE_RATIO, Bucket, BucketCache, BucketReader, Wanted
+from smalti.mosaic.bucket import NONE_FETCHED, BucketReader, Wanted
+from smalti.mosaic.bucket_cache import PAGE_RATIO, Bucket, BucketCache
 from smalti.mosaic.columns import Projection
 from smalti.mosaic.rows import RowIndex, Rows, row_numbers, rows_within
 from smalti.mosaic.tail import Tail

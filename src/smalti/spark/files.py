@@ -13,9 +13,11 @@ import pyarrow.types as pt
 from smalti.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
 from smalti.file.reader import MosaicFile
 from smalti.logical.types import map_children
+from smalti.logical.widen import unify_schemas
 from smalti.spark.options import ReadOptions
 from smalti.spark.types import fits, needed_paths, spelled_as
 from smalti.table.listing import FoundFile
+from smalti.table.partitions import with_partitions
 
 #: The errors of files that `ignoreCorruptFiles` passes over. A file that was replaced is never passed over, because
 #: then the table is no longer the one that was listed.
@@ -89,6 +91,27 @@ def stored_columns(
         for path in needed_paths(name, type_, targets[asked])
     ]
     return StoredColumns(list(types), stored, paths)
+
+
+#: Schemas of tables, and what they were made from, the newest last.
+_unions: dict[tuple[Any, ...], tuple[Any, pa.Schema]] = {}
+_MAX_UNIONS = 4
+
+
+def union_schema(schemas: Sequence[tuple[str, pa.Schema]], partitions: pa.Schema, *, case_sensitive: bool) -> pa.Schema:
+    """The columns of files, then the partition columns. The same schemas give the same object, as long as it is cached.
+
+    Files with equal columns share one schema object, so the ids of few objects tell a table that is loaded again.
+    """
+    key = tuple(dict.fromkeys(id(schema) for _, schema in schemas)), partitions, case_sensitive
+    known = _unions.get(key)
+    if known is None:
+        alike = schemas if case_sensitive else spell_alike(schemas)
+        known = schemas, with_partitions(unify_schemas(alike), partitions)
+        _unions[key] = known
+        for oldest in list(_unions)[:-_MAX_UNIONS]:
+            _unions.pop(oldest, None)
+    return known[1]
 
 
 def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str, pa.Schema]]:

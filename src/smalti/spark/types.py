@@ -426,12 +426,12 @@ def convert_array(array: Any, target: Any) -> pa.Array:
     if array.type == target:
         same: pa.Array = array
         return same
-    from smalti.logical.arrays import (
+    from smalti.logical.arrays import (  # slow to import: see its docstring
         from_stored,
         rebuild,
         rebuild_struct,
         to_stored,
-    )  # slow to import: see its docstring
+    )
 
     plain = plain_type(array.type)
     array = array.storage if isinstance(array.type, pa.BaseExtensionType) else array

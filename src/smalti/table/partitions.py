@@ -19,7 +19,8 @@ import pyarrow.types as pt
 from smalti._compat.arrow import decimal_scalar
 from smalti.errors import SchemaError, no_column
 from smalti.logical.adapt import ConstantOf
-from smalti.logical.arrays import as_compared, take_batch
+from smalti.logical.arrays import as_compared
+from smalti.logical.rows import take_batch
 from smalti.logical.types import storage_kind
 from smalti.moments import DAY, EPOCH, in_seconds, scalar_text
 from smalti.mosaic.rows import row_numbers

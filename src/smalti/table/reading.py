@@ -13,8 +13,9 @@ import pyarrow as pa
 from smalti._core.allowance import Allowance
 from smalti.file.reader import MosaicFile
 from smalti.logical.adapt import Adapter, ConstantOf, adapt_batch
-from smalti.logical.arrays import as_compared, filter_rows, take_batch
+from smalti.logical.arrays import as_compared
 from smalti.logical.mapping import ColumnMapping
+from smalti.logical.rows import filter_rows, take_batch
 from smalti.memory import allocation_errors
 from smalti.mosaic.rows import RowIndex, Rows, as_ascending, last_row, row_numbers, rows_within
 from smalti.mosaic.scan import Decoded

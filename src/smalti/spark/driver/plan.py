@@ -12,23 +12,22 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import compress, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from smalti.errors import MosaicError, PaimonTableError, SchemaError
 from smalti.file.reader import MosaicFile
 from smalti.io import locate
-from smalti.logical.widen import unify_schemas
 from smalti.spark.driver.choice import choose_files, fit_partitions
 from smalti.spark.driver.facts import aggregate, column_statistics, matching_row_groups, sorted_columns, to_json
 from smalti.spark.driver.unchanged import check_unchanged
-from smalti.spark.files import UNREADABLE, skip_unreadable, spell_alike, stored_columns
+from smalti.spark.files import UNREADABLE, skip_unreadable, stored_columns, union_schema
 from smalti.spark.filters import SparkFilter, columns_of, matching_partitions
 from smalti.spark.options import ReadOptions, asked
 from smalti.spark.types import infer_partition_type
 from smalti.table.listing import FoundFile, list_files, read_again
-from smalti.table.partitions import partition_schema, partition_value, with_partitions
+from smalti.table.partitions import partition_schema, partition_value
 from smalti.table.snapshot import FileFacts, Snapshot
 from smalti.table.splits import Piece, by_row_group, cut_files, first_pieces, pack, rows_of
 
@@ -112,7 +111,7 @@ class Table:
         if not schemas:
             raise MosaicError("no file can be read", path=self._name)
         self._has_derived_schema = True
-        schema = _union(schemas, self.partitions(), case_sensitive=self.options.case_sensitive)
+        schema = union_schema(schemas, self.partitions(), case_sensitive=self.options.case_sensitive)
         if self.options.columns is None:
             return schema
         for name in self.options.columns:
@@ -322,27 +321,6 @@ class Table:
             skip_unreadable(file, error, self.options)
         self._skipped.add(file.path)
         return None
-
-
-#: Schemas of tables, and what they were made from, the newest last.
-_unions: dict[tuple[Any, ...], tuple[Any, pa.Schema]] = {}
-_MAX_UNIONS = 4
-
-
-def _union(schemas: Sequence[tuple[str, pa.Schema]], partitions: pa.Schema, *, case_sensitive: bool) -> pa.Schema:
-    """The columns of files, then the partition columns. The same schemas give the same object, as long as it is cached.
-
-    Files with equal columns share one schema object, so the ids of few objects tell a table that is loaded again.
-    """
-    key = tuple(dict.fromkeys(id(schema) for _, schema in schemas)), partitions, case_sensitive
-    known = _unions.get(key)
-    if known is None:
-        alike = schemas if case_sensitive else spell_alike(schemas)
-        known = schemas, with_partitions(unify_schemas(alike), partitions)
-        _unions[key] = known
-        for oldest in list(_unions)[:-_MAX_UNIONS]:
-            _unions.pop(oldest, None)
-    return known[1]
 
 
 def find_table(
