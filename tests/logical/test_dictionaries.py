@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import re
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +21,7 @@ import smalti
 from smalti._core.allowance import Allowance
 from smalti._core.dictionary import DictionaryValues
 from smalti.logical import arrays, dictionaries, intake
-from smalti.logical.dictionaries import max_index, plan_indices
+from smalti.logical.dictionaries import Dictionary, max_index, plan_indices
 from smalti.logical.tree import plan_column, stored_columns
 from tests.support import reference
 from tests.support.any_arrow import SCALARS, Money, any_array
@@ -180,6 +182,34 @@ def test_tables_of_values_are_made_when_needed_and_kept(monkeypatch: pytest.Monk
         file.read(["c2"])
         file.read(["c1"])
         assert made == [51, 52, 51]  # the table of c2 took its place
+
+
+def test_dictionaries_are_released_with_their_files_and_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that reads many files keeps a bounded number of tables, and none where there are no values."""
+    type_ = pa.dictionary(pa.int32(), pa.string())
+    limit = dictionaries.TABLE_BYTES * 10
+    monkeypatch.setattr(dictionaries, "MAX_KEPT_BYTES", limit)
+
+    def kept_of(values: list[Any]) -> int:
+        made = [Dictionary(each, pa.string(), type_) for each in values]
+        for each in made:
+            each.lookup(Allowance(1 << 20))
+        left = [weakref.ref(each) for each in made]
+        del made, each
+        gc.collect()
+        return sum(found() is not None for found in left)
+
+    assert kept_of([None] * 30) == 0
+    assert 0 < kept_of([pa.array(["a"])] * 30) <= 10
+
+
+def test_tables_of_values_take_no_more_than_is_reserved() -> None:
+    for count in (0, 1, 2, 5, 100, 1025, 20_000):
+        values = pa.array([str(number) for number in range(count)], pa.string())
+        allowance = Allowance(1 << 30)
+        dictionary = Dictionary(values, pa.string(), pa.dictionary(pa.int32(), pa.string()))
+        table = dictionary.lookup(allowance)
+        assert table.nbytes <= allowance.held == dictionaries.TABLE_BYTES + dictionaries.VALUE_BYTES * count
 
 
 def test_tables_of_values_count_in_the_limit() -> None:

@@ -4,8 +4,11 @@ import os
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from smalti._core.fault cimport grow
 from smalti._core.feed cimport Dense
-from smalti._core.tracker cimport _free_slot, append_entry, find_entry, hash_value, reserve_entries, tracker_free, tracker_start
+from smalti._core.tracker cimport (
+    free_slot, append_entry, find_entry, grow_entries, hash_value, tracker_free, tracker_start,
+)
 
 SEED = int.from_bytes(os.urandom(8), "little")
 
@@ -74,8 +77,13 @@ cdef class DictionaryValues:
             raise ValueError(f"{num_values} values of {width} bytes in too few bytes")
         self.dictionary.values = t
         t.seed = SEED
+        # No larger than needed: a table of 10,000 columns has that many.
+        t.n_slots = 8
+        while t.n_slots < 2 * num_values:
+            t.n_slots *= 2
+        t.slots = <uint32_t*>grow(NULL, t.n_slots * sizeof(uint32_t))
         tracker_start(t, 0, 0, 0, 0)
-        reserve_entries(t, num_values)
+        grow_entries(t, num_values + 1)
         self.nbytes = t.entries_capacity * (8 + 8 + sizeof(void*) + 4) + t.n_slots * sizeof(uint32_t)
         for i in range(num_values):
             if offsets is not None:
@@ -87,7 +95,7 @@ cdef class DictionaryValues:
             is_new = find_entry(t, hash, &one, 0, strings) == 0
             append_entry(t, hash, &one, 0, strings)
             if is_new:
-                t.slots[_free_slot(t, hash)] = <uint32_t>t.entries
+                t.slots[free_slot(t, hash)] = <uint32_t>t.entries
 
     def __dealloc__(self):
         tracker_free(&self.tracker)

@@ -1,7 +1,5 @@
 """Encoding feeds of values as columns (section 5) and buckets (sections 7 and 8), ready for compression."""
 
-import os
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -9,6 +7,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from smalti._core.bits cimport bitmap_size, get_bit, index_width, pack_indices
 from smalti._core.cursor cimport put_uv32, uv32_size
+from smalti._core.dictionary cimport SEED
 from smalti._core.fault cimport grow, zeroed
 from smalti._core.feed cimport Chunk, Dense, Feed, SEGMENT, load_value, next_dense, put_null_bits, rewind
 from smalti._core.input cimport Feeds, plain_size
@@ -18,9 +17,6 @@ from smalti._core.physical cimport (
 )
 from smalti._core.tracker cimport Tracker, reserve_indices, track, track_repeats, tracker_free, tracker_start
 from smalti._core.values cimport put_values
-
-
-cdef uint64_t SEED = int.from_bytes(os.urandom(8), "little")
 
 
 cpdef int choose_encoding(

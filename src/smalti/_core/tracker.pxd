@@ -85,7 +85,7 @@ cdef inline int tracker_start(
     return 0
 
 
-cdef inline int64_t _free_slot(const Tracker* t, uint64_t hash) noexcept nogil:
+cdef inline int64_t free_slot(const Tracker* t, uint64_t hash) noexcept nogil:
     cdef int64_t slot = hash & (t.n_slots - 1)
     while t.slots[slot]:
         slot = (slot + 1) & (t.n_slots - 1)
@@ -102,23 +102,27 @@ cdef inline int64_t missing_bytes(const Tracker* t, int64_t n) noexcept nogil:
     return size
 
 
+cdef inline int grow_entries(Tracker* t, int64_t capacity) except -1 nogil:
+    t.hashes = <uint64_t*>grow(t.hashes, capacity * sizeof(uint64_t))
+    t.values.keys = <uint64_t*>grow(t.values.keys, capacity * sizeof(uint64_t))
+    t.values.texts = <const uint8_t**>grow(t.values.texts, capacity * sizeof(uint8_t*))
+    t.values.sizes = <uint32_t*>grow(t.values.sizes, capacity * sizeof(uint32_t))
+    t.entries_capacity = capacity
+    return 0
+
+
 cdef inline int reserve_entries(Tracker* t, int64_t n) except -1 nogil:
     """Allocate memory for n more entries, and keep the hash table at most half full."""
-    cdef int64_t i, capacity, wanted = t.entries + n
+    cdef int64_t i, wanted = t.entries + n
     if wanted > t.entries_capacity:
-        capacity = 2 * wanted + 512
-        t.hashes = <uint64_t*>grow(t.hashes, capacity * sizeof(uint64_t))
-        t.values.keys = <uint64_t*>grow(t.values.keys, capacity * sizeof(uint64_t))
-        t.values.texts = <const uint8_t**>grow(t.values.texts, capacity * sizeof(uint8_t*))
-        t.values.sizes = <uint32_t*>grow(t.values.sizes, capacity * sizeof(uint32_t))
-        t.entries_capacity = capacity
+        grow_entries(t, 2 * wanted + 512)
     if 2 * wanted > t.n_slots:
         while 2 * wanted > t.n_slots:
             t.n_slots *= 2
         t.slots = <uint32_t*>grow(t.slots, t.n_slots * sizeof(uint32_t))
         memset(t.slots, 0, t.n_slots * sizeof(uint32_t))
         for i in range(t.entries):
-            t.slots[_free_slot(t, t.hashes[i])] = <uint32_t>(i + 1)
+            t.slots[free_slot(t, t.hashes[i])] = <uint32_t>(i + 1)
     return 0
 
 
@@ -136,7 +140,7 @@ cdef inline uint32_t _add_entry(
         return 0
     t.entry_bytes = entry_bytes
     append_entry(t, hash, values, i, strings)
-    t.slots[_free_slot(t, hash)] = <uint32_t>entries
+    t.slots[free_slot(t, hash)] = <uint32_t>entries
     return <uint32_t>entries
 
 

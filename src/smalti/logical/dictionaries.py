@@ -5,6 +5,7 @@ Where the companion has none, because there are too many values, each row group 
 
 from __future__ import annotations
 
+import threading
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -14,11 +15,12 @@ from smalti._core.allowance import Allowance
 from smalti._core.dictionary import DictionaryValues
 from smalti.logical.tree import StoredColumn
 from smalti.logical.types import is_list_like, map_of, unwrapped
+from smalti.threads import renew_in_child
 
-#: Bytes of lookup tables that a process keeps for its next reads of the same columns.
+#: Most bytes of lookup tables that a process keeps for its next reads of the same columns.
 MAX_KEPT_BYTES = 64 << 20
-#: Bytes that a value takes in a lookup table, and the table without values.
-VALUE_BYTES, TABLE_BYTES = 44, 4096
+#: Bytes that a value takes in a lookup table, and the objects of a table.
+VALUE_BYTES, TABLE_BYTES = 44, 1024
 
 
 class Dictionary:
@@ -49,7 +51,8 @@ class Dictionary:
             if self.values is not None:
                 allowance.take(TABLE_BYTES + VALUE_BYTES * len(self.values))
             found = self._lookup = self._make()
-            _keep(self, found.nbytes)
+            if self.values is not None:
+                _tables.add(self, TABLE_BYTES + found.nbytes)
         return found
 
     def _make(self) -> DictionaryValues:
@@ -73,17 +76,28 @@ class Dictionary:
         )
 
 
-#: The dictionaries whose tables are kept, the oldest first, and their sizes.
-_kept: dict[Dictionary, int] = {}
+class _Tables:
+    """The dictionaries that have a table; the oldest lose theirs if all together are too large."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Dictionary, int] = {}
+        renew_in_child(self)
+
+    def renew_lock(self) -> None:
+        self._lock = threading.Lock()
+        self._num_bytes = sum(self._sizes.values())
+
+    def add(self, dictionary: Dictionary, size: int) -> None:
+        with self._lock:
+            self._num_bytes += size - self._sizes.pop(dictionary, 0)
+            self._sizes[dictionary] = size
+            while self._num_bytes > MAX_KEPT_BYTES and len(self._sizes) > 1:
+                oldest = next(iter(self._sizes))
+                self._num_bytes -= self._sizes.pop(oldest)
+                oldest._lookup = None
 
 
-def _keep(dictionary: Dictionary, size: int) -> None:
-    """Keep a table, and drop the oldest ones if all together are too large. They are made again when needed."""
-    _kept[dictionary] = size
-    while sum(list(_kept.values())) > MAX_KEPT_BYTES and len(_kept) > 1:
-        oldest = next(iter(_kept))
-        _kept.pop(oldest, None)
-        oldest._lookup = None
+_tables = _Tables()
 
 
 def max_index(type_: Any) -> int:
@@ -120,9 +134,7 @@ def plan_indices(column: StoredColumn, values: pa.Array | None) -> Indexed:
     return plan(column.type, 0)
 
 
-def _plan(
-    stored: Any, given: Any, values: pa.Array | None, at: int
-) -> tuple[pa.DataType, list[tuple[int, Dictionary]]]:
+def _plan(stored: Any, given: Any, values: pa.Array | None, at: int) -> Indexed:
     given = unwrapped(given)
     if pt.is_dictionary(given):
         if _can_look_up(stored, given, values):
