@@ -150,7 +150,7 @@ class MemoryLimitError(MosaicError):
 
     @classmethod
     def failed(cls, error: MemoryError) -> MemoryLimitError:
-        """Return the error of a read whose allocation has failed, though its limit allows it."""
+        """Return the error of a failed allocation that the limit allowed."""
         expected = "fewer columns or rows at a time, or a lower memory_limit, which makes batches smaller"
         return cls("the system has no memory left for this read", found=str(error) or None, expected=expected)
 

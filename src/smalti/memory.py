@@ -66,7 +66,7 @@ def memory_limit(limit: int | None) -> Iterator[None]:
 
 
 def free_memory() -> int:
-    """Return how many bytes this process can still use: those free on the machine, or fewer by a limit of its own.
+    """Return how many bytes this process can still use: free memory of the machine, or less if a limit is lower.
 
     Its container may have a limit, and the process itself one of address space (`ulimit -v`) or of data (`ulimit -d`).
     Memory that caches files counts as free. Where the system does not tell the free memory, all memory counts.
@@ -86,7 +86,7 @@ def _free_memory(_: int) -> int:
 
 
 def _process_memory() -> list[int]:
-    """Return the bytes that the limits of this process leave, as far as it has some."""
+    """Return the bytes left under each limit of this process."""
     found = []
     with suppress(ImportError, OSError):  # Not every system has such limits, or tells what counts in them.
         import resource
@@ -127,7 +127,7 @@ def most_memory() -> int:
 
 
 def chosen_limit(limit: int | None) -> int:
-    """Return the limit of a read whose rows are kept: one that was set for it or for all, or `most_memory`."""
+    """Return the limit of a read that keeps its rows: `limit`, else that of the environment, else `most_memory`."""
     limit = asked_limit() if limit is None else limit
     return most_memory() if limit is None else limit
 

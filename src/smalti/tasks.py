@@ -1,4 +1,4 @@
-"""Functions that threads run. Ctrl-C at any place leaves the threads in order, and waiting for them ends.
+"""Tasks and worker threads. Ctrl-C at any point leaves them usable, and closing waits for a limited time.
 
 Futures and pools of Python have locks that are taken by Python code. Ctrl-C in the thread that waits can leave such a
 lock locked: then the thread that runs the function hangs when it has a result, and so does whoever waits for this
@@ -24,19 +24,19 @@ Result = TypeVar("Result")
 
 #: Seconds that closing waits for functions that are running. Whatever they use is then closed all the same.
 CLOSING_SECONDS = 60.0
-#: Seconds between looks whether a function has ended, should Ctrl-C have come in the way of its message.
-_LOOK_SECONDS = 1.0
+#: Polling interval in seconds, in case Ctrl-C kept the message of a finished task from arriving.
+_POLL_SECONDS = 1.0
 
 
 class Task(Generic[Result]):
-    """A function that a thread runs."""
+    """A function to be run by a worker, and its result."""
 
     def __init__(self, function: Callable[[], Result]) -> None:
-        #: Whoever takes the function out runs it, or cancels it.
+        #: Whoever pops the function runs or cancels it.
         self._function = [function]
         self._result: list[Result] = []
         self._error: BaseException | None = None
-        self._bells: list[SimpleQueue[None]] = []
+        self._waiters: list[SimpleQueue[None]] = []
         self.is_done = False
 
     def run(self) -> None:
@@ -55,8 +55,8 @@ class Task(Generic[Result]):
 
     def _end(self) -> None:
         self.is_done = True
-        for bell in list(self._bells):
-            bell.put(None)
+        for waiter in list(self._waiters):
+            waiter.put(None)
 
     def cancel(self) -> bool:
         """Return whether the function will not run; False if it was begun."""
@@ -68,7 +68,7 @@ class Task(Generic[Result]):
         return True
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until the function has ended, or that long."""
+        """Wait until the task is done, at most `seconds`."""
         wait_any([self], seconds)
 
     def result(self) -> Result:
@@ -83,30 +83,30 @@ class Task(Generic[Result]):
 
 
 def wait_any(tasks: Sequence[Task[Any]], seconds: float | None = None) -> None:
-    """Wait until one of the tasks is done, or that long."""
-    bell: SimpleQueue[None] = SimpleQueue()
+    """Wait until one of the tasks is done, at most `seconds`."""
+    waiter: SimpleQueue[None] = SimpleQueue()
     for task in tasks:
-        task._bells.append(bell)
+        task._waiters.append(waiter)
     end = None if seconds is None else time.monotonic() + seconds
     while not [task for task in tasks if task.is_done]:
-        left = _LOOK_SECONDS if end is None else min(_LOOK_SECONDS, end - time.monotonic())
+        left = _POLL_SECONDS if end is None else min(_POLL_SECONDS, end - time.monotonic())
         if left <= 0:
             break
         with suppress(Empty):
-            bell.get(timeout=left)
+            waiter.get(timeout=left)
     for task in tasks:
         with suppress(ValueError):
-            task._bells.remove(bell)
+            task._waiters.remove(waiter)
 
 
 _open: WeakSet[Workers] = WeakSet()
 
 
 @atexit.register
-def _settle_all() -> None:
-    """Let running functions end before the process does, which would stop them anywhere."""
+def _finish_all() -> None:
+    """Let running tasks finish before the process ends, which would stop them at any point."""
     for workers in list(_open):
-        workers.settle()
+        workers.finish()
 
 
 class Workers:
@@ -116,7 +116,7 @@ class Workers:
     because it waits until the thread has begun, which takes a lock of Python's.
     """
 
-    #: Before `__init__` is done, there is no thread to be ended.
+    #: Until `__init__` is done, there are no threads to end.
     _count = -1
 
     def __init__(self, count: int) -> None:
@@ -129,7 +129,7 @@ class Workers:
         _open.add(self)
 
     def submit(self, function: Callable[..., Result], *arguments: Any) -> Task[Result]:
-        """Run a function in a thread; in that of the caller if the system starts no thread."""
+        """Run a function in a worker thread; in the caller's thread if the system cannot start one."""
         task = Task(partial(function, *arguments))
         self._unfinished.add(task)
         try:
@@ -153,19 +153,19 @@ class Workers:
                     self._threads.append(start_new_thread(_work, (self._tasks, self._idle, self._unfinished)))
 
     def check_process(self) -> None:
-        """Refuse a forked child, which has none of the threads; for a generator that goes on after a `yield`."""
+        """Refuse to go on in a forked child, which has none of the threads. Generators call it after each `yield`."""
         if os.getpid() != self._owner:
-            raise MosaicError("a forked child cannot go on with its parent's read; begin another one in the child")
+            raise MosaicError("a forked child cannot continue its parent's read; start a new one in the child")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._end_threads()
-        self.settle()
+        self.finish()
 
-    def settle(self) -> None:
-        """Cancel functions that were not begun, and wait for the others, but not for ever."""
+    def finish(self) -> None:
+        """Cancel tasks that were not begun, and wait a limited time for the others."""
         if os.getpid() != self._owner:
             return
         end = time.monotonic() + CLOSING_SECONDS
@@ -176,7 +176,7 @@ class Workers:
         self._end_threads()  # Ctrl-C may have ended `__exit__`.
 
     def _end_threads(self) -> None:
-        """End the threads after the functions that they have."""
+        """End each thread after its current task."""
         for _ in range(self._count + 1):
             self._tasks.put(None)
 

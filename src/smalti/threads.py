@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 #: `smalti.io.connection.Cost.parallel`.
 REQUESTS = 512
 
-#: By what the threads do, and how many there are.
+#: By purpose and number of threads.
 _pools: dict[tuple[str, int], Workers] = {}
 os.register_at_fork(after_in_child=_pools.clear)  # A forked child has none of its parent's threads.
 
@@ -88,7 +88,7 @@ def renew_in_child(locked: Locked) -> None:
 
 
 class ForkedLock:
-    """Has a `lock`, which is free in a forked child.
+    """Holds a `lock` that is free in a forked child.
 
     Users take it themselves: a method that took it could be left by Ctrl-C with the lock locked.
     """

@@ -333,7 +333,7 @@ STREAMING = """
                 act()
                 assert not refused
             except smalti.MosaicError as error:
-                assert refused and "a forked child cannot go on with its parent's read" in str(error), error
+                assert refused and "a forked child cannot continue its parent's read" in str(error), error
             end(0)
         assert os.waitpid(pid, 0)[1] == 0
 

@@ -332,7 +332,7 @@ cdef int64_t _load_run(View* view, const uint8_t** at, int64_t left, Scratch* s,
 
 
 cdef int _look_up(View* view, const Tracker* values, Scratch* s, integer* out) except -1 nogil:
-    """The indices of the values of a PLAIN column, or of the one value of a CONST column."""
+    """The indices of the values of a PLAIN column, or of the value of a CONST column."""
     cdef const uint8_t* at = view.data if view.encoding == PLAIN else view.value
     cdef int64_t i = 0, k, n, count = view.non_null if view.encoding == PLAIN else 1
     cdef Dense run

@@ -77,7 +77,7 @@ cdef class DictionaryValues:
             raise ValueError(f"{num_values} values of {width} bytes in too few bytes")
         self.dictionary.values = t
         t.seed = SEED
-        # No larger than needed: a table of 10,000 columns has that many.
+        # No larger than needed: a file of 10,000 columns has as many of these tables.
         t.n_slots = 8
         while t.n_slots < 2 * num_values:
             t.n_slots *= 2

@@ -17,7 +17,7 @@ cdef enum:
     MIN_GROUP_SIZE = 3      # rows, number of entries, number of statistics
     MIN_ENTRY_SIZE = 11     # bucket, u64 offset, two sizes
     MIN_RECORD_SIZE = 2     # column, number of nulls
-    MARKED = 16             # of so many records, the first has a mark
+    MARKED = 16             # records for each mark, which is on the first
 
 cdef struct Entry:
     int64_t offset
@@ -325,7 +325,7 @@ cdef class RowGroupIndex:
         return low * MARKED
 
     cdef int _add_records(self, Group* group, int64_t first, int64_t count, wanted, list records) except -1:
-        """Add the wanted ones of some records, the first of which has a mark."""
+        """Add the requested records of a marked run."""
         cdef Cursor c = cursor_over(self.data, self.size)
         cdef int64_t i
         cdef Record record

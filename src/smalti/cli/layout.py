@@ -36,7 +36,7 @@ def run_layout(options: argparse.Namespace, screen: Screen) -> None:
     if options.weigh and (options.column or options.bucket):
         raise MosaicError("--weigh compares layouts of all columns, so it takes no --column and no --bucket")
     if options.compression_level is not None and not options.weigh:
-        raise MosaicError("--compression-level goes with --weigh")
+        raise MosaicError("--compression-level needs --weigh")
     describe = _weigh if options.weigh else _show
     found = []
     for name, file in open_each(options.files):

@@ -27,7 +27,7 @@ def run_sql(options: argparse.Namespace, screen: Screen) -> None:
     from smalti.duckdb import query_reader
 
     if options.source_format and not options.tables:
-        raise MosaicError("--source-format is for files that are named after the query")
+        raise MosaicError("--source-format applies to files that are named after the query")
     with ExitStack() as opened:
         tables: dict[str, Any] = {
             name: opened.enter_context(open_table(paths, options.source_format))

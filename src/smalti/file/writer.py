@@ -137,7 +137,7 @@ class MosaicWriter:
         self._inspector = Inspector()
         self._failure: BaseException | None = None
         self.summary: WriteSummary | None = None
-        #: Bytes of the entries of dictionaries when the companion was packed last, and the bytes that it had then.
+        #: When the companion was last packed: bytes of the dictionary values, and of the companion.
         self._packed: tuple[int, int] | None = None
         statistics = self._columns_with_statistics()
         may_store = self.options.layout != "small" and self.options.has_companion
@@ -232,7 +232,7 @@ class MosaicWriter:
             return self._stored_writer.estimate(self._companion_bytes())
 
     def _companion_bytes(self) -> int:
-        """About how many bytes the companion has. It is packed again when its dictionaries have grown by a quarter."""
+        """Estimated size of the companion. It is packed again when its dictionaries have grown by a quarter."""
         entries, written = self._intake.entry_bytes, self._stored_writer
         if self._packed is None or 4 * entries > 5 * self._packed[0]:
             self._packed = entries, written.companion_bytes(self._intake.describe(written.most_rows))

@@ -35,7 +35,7 @@ SPOOL_MEMORY = 16 << 20
 COPY_BYTES = 8 << 20
 #: Smaller pieces of a local file are gathered up to this size: a call of the system for each would take 5 % longer.
 GATHERED_BYTES = 32 << 10
-#: How long to wait for another process that replaces the same file, in seconds. It does so in one step.
+#: Seconds to wait for another process that is replacing the same file, which takes it one rename.
 LOCK_PATIENCE = 10.0
 #: The attribute in which Linux keeps access control lists, with which the group's bits of the mode mean something else.
 _ACCESS_LIST = "system.posix_acl_access"
@@ -269,7 +269,7 @@ def follow_links(path: str) -> Path:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[bool]:
-    """Keep other processes from replacing a local file until the block ends, as far as they ask by this function.
+    """Lock a local file against replacement by other processes that use this function, until the block ends.
 
     Yields False if one of them has not finished in time. The file itself is locked, if there is one and the file system
     has locks; whoever gets the lock of a file that was replaced meanwhile asks for that of the new one. A lock ends
@@ -314,7 +314,7 @@ def old_file(target: Path, path: str) -> os.stat_result | None:
 
 
 class _Access(NamedTuple):
-    """Who may do what with a file."""
+    """Owner, group, mode and access control list of a file."""
 
     owner: int
     group: int
@@ -324,7 +324,7 @@ class _Access(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> _Access | None:
-        """The access to a file; None if it is missing."""
+        """The access rights of a file; None if there is no file."""
         try:
             status, list_ = path.stat(), None
         except FileNotFoundError:
@@ -365,7 +365,7 @@ def keep_access(new: Path, *replaced: Path) -> None:
 
 
 def restrict_directory(directory: Path, files: Iterable[Path]) -> None:
-    """Make a directory that only those can look into who may read all of some files; no directory if all can."""
+    """Make a directory that only users who may read all `files` can list; none if everybody may read them."""
     olds = [old for old in map(_Access.of, files) if old is not None]
     if all(old.mode & 0o044 == 0o044 for old in olds):
         return

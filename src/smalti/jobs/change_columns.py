@@ -161,7 +161,7 @@ def fresh_columns(
 
 
 def staying_rows(file: TableFile, group: int, columns: ColumnPlan, made: pa.Table, leaving: Any) -> pa.Table:
-    """All columns of a row group, of which some are made, without the rows that leave the file."""
+    """All columns of a row group, some with new values, without the rows that leave the file."""
     copied = {new: old for new, old in columns.copied.items() if new not in made.schema.names}
     table = made
     if copied:

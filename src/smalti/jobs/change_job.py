@@ -294,7 +294,7 @@ class _Runner:
         self.results |= {task.relative: result for task, result in zip(tasks, results, strict=True)}
 
     def _refuse_other_columns(self, listing: Listing) -> None:
-        """Raise if files that were added meanwhile bring columns or types for which the verb has checked nothing."""
+        """Raise if files added meanwhile have columns or types that the checks of this job have not covered."""
         first, seen = self.table.snapshot, set(self.table.snapshot.files)
         added = [file for file in listing.files if file not in seen]
         both = Snapshot.of(replace(listing, files=[*first.files, *added]), ReadSettings())

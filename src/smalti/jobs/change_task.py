@@ -152,7 +152,7 @@ class FileChange:
     changes_columns: bool = False
     #: Whether files that were added since the plan can be changed in the same way.
     follows_additions: bool = True
-    #: How files are written for rows that leave their file; None if none can.
+    #: How rows that leave their file are written; None if no row can leave.
     files: DirectoryPlan | None = None
 
 

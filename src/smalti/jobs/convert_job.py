@@ -201,7 +201,7 @@ def _refuse_unused(
         reason = f"{', '.join(asked)}: options say how Mosaic is written, and the target has another format"
         raise MosaicError(reason, path=goal.location.path, found=goal.format.title, expected="Mosaic")
     if types is not None and not any(found.is_text for found, _ in formats):
-        raise MosaicError("types are for columns of CSV and JSON lines", found=formats[0][0].title)
+        raise MosaicError("types apply to CSV and JSON lines only", found=formats[0][0].title)
     goal.refuse_for_file(keep=keep)
 
 

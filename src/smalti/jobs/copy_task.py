@@ -264,7 +264,7 @@ class _OutputReader:
 
 
 def most_open_readers(num_columns: int) -> int:
-    """How many files of a task may be open, so that tasks on all cores stay far below the limit of this process."""
+    """Most files that a task may have open, so that tasks on all cores stay far below the limit of this process."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(1, min(most_open_files(num_columns), files // (8 * cpu_count())))
 

@@ -134,7 +134,7 @@ def plan_compact(
 
 
 def files_alone(files: Sequence[SourceFile], *, target_bytes: int) -> list[SourceFile]:
-    """The files that have no neighbour to go with: only their row groups decide whether they are written anew."""
+    """The files without a neighbour to be joined with: only their row groups decide whether they are rewritten."""
     return [group[0] for group in _neighbours(files, target_bytes) if len(group) == 1]
 
 

@@ -33,12 +33,12 @@ from smalti.table.log import CommitLog
 from smalti.table.names import JOBS, new_token, staging_directory
 from smalti.table.records import Commit
 
-#: The longest name of a run, in characters: tables remember the last ones in each checkpoint.
+#: Longest name of a run, in characters: every checkpoint has the last names.
 _LONGEST_RUN_ID = 200
 
 
 def job_digest(work: object) -> str:
-    """An id for some work, the same whenever the work is described in the same way.
+    """An id of some work: equal descriptions give equal ids.
 
     What JSON has no form for is pickled. Text would not do: Arrow and numpy leave out the middle of long lists. Work
     that cannot be serialised is never the same.
@@ -51,7 +51,7 @@ def job_digest(work: object) -> str:
 
 
 def describe(request: object) -> str | None:
-    """A digest of what a user has asked for; None if it cannot be serialised, as some functions cannot."""
+    """A digest of a request; None if it cannot be serialised, as is true of some functions."""
     try:
         return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
     except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
@@ -59,7 +59,7 @@ def describe(request: object) -> str | None:
 
 
 def check_run_id(run_id: object) -> str:
-    """Refuse anything but a short text as the name of a run."""
+    """Return the name of a run, which must be a short text."""
     if not isinstance(run_id, str) or not 0 < len(run_id) <= _LONGEST_RUN_ID:
         expected = f"text of at most {_LONGEST_RUN_ID} characters, such as '2026-11-19 nightly'"
         raise MosaicError("run_id is not a name for a run", found=repr(run_id)[:100], expected=expected)

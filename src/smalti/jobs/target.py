@@ -141,12 +141,12 @@ class Target:
             raise OSError(error.errno, reason, error.filename or self.location.path) from error
 
     def restrict_staging(self, job_id: str, files: Iterable[str]) -> None:
-        """Let only those look at what is staged who may read the files that it will replace."""
+        """Restrict the staging directory to users who may read the files that will be replaced."""
         if self.location.is_local:
             restrict_directory(Path(self.root.path) / JOBS / job_id, map(Path, files))
 
     def keep_access(self, files: Iterable[StagedFile], table: Iterable[str]) -> None:
-        """Give staged files the access of the files that their rows are from; new rows that of all files of a table."""
+        """Give staged files the access rights of the files that their rows are from; new rows, those of all files."""
         if not self.location.is_local:
             return
         with staging_below(self.root.child(JOBS).path):

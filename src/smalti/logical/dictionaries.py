@@ -1,4 +1,4 @@
-"""Columns of dictionary types, read as indices: kernels look values up in the dictionary that the companion has.
+"""Columns of dictionary types, decoded to indices: kernels look values up in the dictionary of the companion.
 
 Where the companion has none, because there are too many values, each row group gets a dictionary of its own.
 """
@@ -19,12 +19,12 @@ from smalti.threads import renew_in_child
 
 #: Most bytes of lookup tables that a process keeps for its next reads of the same columns.
 MAX_KEPT_BYTES = 64 << 20
-#: Bytes that a value takes in a lookup table, and the objects of a table.
+#: Memory of a lookup table: bytes of each value, and of the objects around the table.
 VALUE_BYTES, TABLE_BYTES = 44, 1024
 
 
 class Dictionary:
-    """How kernels turn the values of one stored column into indices.
+    """The dictionary of one stored column, by which kernels turn values into indices.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ _tables = _Tables()
 
 
 def max_index(type_: Any) -> int:
-    """The largest index of an index type, or that any array needs.
+    """The largest index that an index type can hold, at most 2^31 - 1.
 
     Examples
     --------

@@ -40,7 +40,7 @@ _LISTS: dict[int, Callable[[Any, int], pa.DataType]] = {
     pa.large_list_view(pa.int8()).id: lambda field, _: pa.large_list_view(field),
 }
 _TICKS: dict[str, Literal["ms", "us", "ns"]] = {"s": "ms", "ms": "ms", "us": "us", "ns": "ns"}
-#: The most that the narrowest run ends can count, and the widest that a row group needs.
+#: Largest int16 (narrowest run ends) and largest int32 (widest needed).
 MAX_INT16, MAX_INT32 = (1 << 15) - 1, (1 << 31) - 1
 _LEGACY_TIMESTAMP = [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
 

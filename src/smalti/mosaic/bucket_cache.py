@@ -1,4 +1,4 @@
-"""A bucket in memory, with its fetched bytes and inflated columns, and the buckets that an open file caches."""
+"""Buckets in memory: fetched bytes and inflated columns, and the cache of an open file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Bucket:
         self.data, self.slots, self.pages, self.block, self.is_released = memoryview(b""), {}, {}, None, True
 
     def copy(self) -> Bucket:
-        """A shallow copy, which another reader may add slots and pages to, and release."""
+        """A shallow copy, which another reader may fill and release."""
         copy = Bucket(self.group, self.number, self.physical, self.entry)
         copy.data, copy.child_rows, copy.block = self.data, self.child_rows, self.block
         copy.slots, copy.pages = dict(self.slots), dict(self.pages)
@@ -97,7 +97,7 @@ class BucketCache:
         return num_bytes <= self._max_bytes // 4
 
     def get(self, group: int, bucket: int) -> Bucket | None:
-        """A cached bucket, which its readers only copy."""
+        """A cached bucket. Readers must copy it before they change it."""
         with self._lock:
             found = self._kept.get((group, bucket))
             if found is None:

@@ -397,7 +397,7 @@ class StoredWriter:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def companion_bytes(self, description: Description | None) -> int:
-        """How many bytes a companion takes; its payload is packed to know that."""
+        """Size of a companion in bytes, found by packing its payload."""
         return self._companion_size(self._pack_payload(description))
 
     def estimate(self, companion_bytes: int) -> int:

@@ -93,7 +93,7 @@ def stored_columns(
     return StoredColumns(list(types), stored, paths)
 
 
-#: Schemas of tables, and what they were made from, the newest last.
+#: Schemas of tables and their sources, the newest last.
 _unions: dict[tuple[Any, ...], tuple[Any, pa.Schema]] = {}
 _MAX_UNIONS = 4
 

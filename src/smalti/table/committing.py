@@ -55,7 +55,7 @@ class Change:
     changes_columns: bool = False
     #: For "append": the number of the last record when the job has begun, if it is known.
     since: int | None = None
-    #: The run that is committed once, if the caller has named it.
+    #: The named run, which is committed once.
     run: Run | None = None
 
     def refuse_conflict(self) -> None:

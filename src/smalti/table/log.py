@@ -214,7 +214,7 @@ class CommitLog(TableDirectory):
         return max((number for number, _ in self.records()), default=0) > commit.number
 
     def _is_applied(self, commit: Commit) -> bool:
-        """Return whether others have carried out a commit, after which there are later records."""
+        """Return whether other processes have applied a commit that has later records."""
         if not self._has_record(commit.number + 1) and self._has_record(commit.number):
             return False
         if commit.number > 2 and self._has_record(max(2, commit.number - 2)):

@@ -44,7 +44,7 @@ _VERSION = 3
 REMEMBERED_SECONDS = 24 * 3600
 #: How many names a checkpoint remembers besides those of its own commit. The oldest names are forgotten first.
 MAX_REMEMBERED = 20_000
-#: How many named runs a checkpoint remembers. The oldest are forgotten first.
+#: Most named runs in a checkpoint. The oldest are dropped first.
 MAX_RUNS = 100
 
 
@@ -423,7 +423,7 @@ def refuse_old_columns(checkpoint: Checkpoint, since: int) -> None:
 
 
 def refuse_finished(checkpoint: Checkpoint, run: Run) -> None:
-    """Raise if another process has committed a run under the same name since this one has begun."""
+    """Raise if another process has committed a run of this name since this one began."""
     if run.id in checkpoint.runs:
         raise ConflictError(
             "another process has committed this run meanwhile; nothing was changed. Run it again to get its report",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: How many files are opened at the same time.
 _PARALLEL = 16
-#: The most files that the driver opens to answer an aggregate. Of more files, tasks read the index, all at once.
+#: Most files that the driver opens to answer an aggregate. Beyond that, tasks read the indexes in parallel.
 _MAX_AGGREGATED = 1_000
 #: Statistics of more columns and row groups than this stay in the files, where tasks find them. A million takes about
 #: 300 MB in the planner's process: ten columns of 100,000 files.

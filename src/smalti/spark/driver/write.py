@@ -90,7 +90,7 @@ class DirectoryWrite:
         # A Paimon table is refused before a task starts; a table that is appended to has to be listed for that anyway.
         if self._mode in ("overwrite", "create"):
             refuse_writing(self.plan.root)
-            # Rows of a partition are not compared with those that they replace, which need not be readable.
+            # New rows of a partition are not compared with the replaced ones, which need not be readable.
             self._since = list_table(self.plan.root).state.number if partition else None
         else:
             self._since = check_fits(self.plan, "the DataFrame")
