@@ -142,9 +142,17 @@ def fail(task: int, report: Report) -> int:  # noqa: ARG001
     raise RuntimeError(f"no {task}")
 
 
-def test_errors_that_are_not_about_data_come_through(spark: Any) -> None:
+def test_errors_that_are_not_about_data_come_through(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    share, shared = spark.sparkContext.broadcast, []
+
+    def broadcast(value: bytes) -> Any:
+        shared.append(share(value))
+        return shared[0]
+
+    monkeypatch.setattr(spark.sparkContext, "broadcast", broadcast)
     with pytest.raises(Exception, match="no 7"):
         list(SparkExecutor(spark).run(fail, [7], Meter("convert", 1, 1, None)))
+    assert not Path(shared[0]._path).exists()  # The driver keeps no copy of it.
 
 
 def test_the_demo(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001

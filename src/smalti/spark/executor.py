@@ -80,11 +80,12 @@ class SparkExecutor:
         try:
             while not wait([collected], POLL_SECONDS).done:
                 seen = _tell(meter, seen, (rows.value, num_bytes.value, min(len(tasks), _completed(context, group))))
+            results = collected.result()
         except BaseException:
             context.cancelJobGroup(group)
             raise
-        results = collected.result()
-        shared.destroy()
+        finally:
+            shared.destroy()
         _tell(meter, seen, (rows.value, num_bytes.value, len(tasks)))
         yield from map(pickle.loads, results)
 
