@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import io
+import itertools
 import random
 import re
 import subprocess
@@ -263,3 +265,44 @@ def test_booleans_keep_one_bit_a_row() -> None:
         held = [unit.run() for unit in file.units(kept=kept)]
         assert sum(batch.num_rows for batches in held for batch in batches) == 200_000
         assert kept.held < 60_000  # two bitmaps of 25,000 bytes
+
+
+def test_columns_of_categories_are_encoded_like_their_values() -> None:
+    """A constant above the budget, and batches without a value, which have no dictionary."""
+    constant = pa.array(["x" * 50] * 1000).dictionary_encode()
+    assert encodings(written(pa.table({"c": constant}), dict_max_bytes=10)) == [{"c": "CONST"}]
+    words = pa.array([f"category {number % 5000:012}" for number in range(20_000)]).dictionary_encode()
+    nulls = pa.nulls(10, pa.string()).dictionary_encode()
+    assert encodings(written(pa.table({"c": pa.chunked_array([words, nulls, words])}))) == [{"c": "DICT"}]
+
+
+def test_bounds_of_categories_are_those_of_their_values() -> None:
+    """Also which zero it is: the first one in the rows, not in the dictionary."""
+    for values in ([0.0, -0.0], [-0.0, 0.0], [float("nan"), 0.0, -0.0, 1.5]):
+        for used in itertools.product(range(len(values)), repeat=3):
+            column = pa.DictionaryArray.from_arrays([*used, *used], values)
+            table = pa.table({"category": column, "value": column.dictionary_decode()})
+            with smalti.open(written(table, stats_columns="all")) as file:
+                found = file.row_group(0).statistics
+                assert repr(found["category"]) == repr(found["value"])
+
+
+def test_small_batches_do_not_keep_the_values_of_a_large_dictionary() -> None:
+    words = pa.array([f"{number:08}" for number in range(100_000)])
+    batch = pa.record_batch({"c": pa.DictionaryArray.from_arrays([99_999, 3, None, 3], words)})
+    stream = io.BytesIO()
+    with smalti.MosaicWriter(stream, batch.schema) as writer:
+        writer.write(batch)
+        before = pa.total_allocated_bytes()
+        for _ in range(20):
+            writer.write(batch)
+        assert pa.total_allocated_bytes() - before < 100_000
+    assert read(stream.getvalue())["c"].to_pylist() == ["00099999", "00000003", None, "00000003"] * 21
+
+
+def test_values_that_are_collected_are_counted_once() -> None:
+    """The tracker of a PLAIN column grows with its distinct values, not with its rows."""
+    words = pa.array([f"category {number % 300:03}" for number in range(250_000)])
+    data = written(pa.table({"c": words.dictionary_encode()}), dict_max_entries=255)
+    assert encodings(data) == [{"c": "PLAIN"}]
+    assert smalti.read_table(data, ["c"], "c = 'category 005x'", memory_limit=8 << 20).num_rows == 0

@@ -15,14 +15,14 @@ from smalti._core.bits cimport (
 )
 from smalti._core.cursor cimport load_uv32
 from smalti._core.dictionary cimport (
-    Dictionary, RUN, Run, SEED, after_values, find, is_float, is_number, load_fixed, load_texts,
+    Dictionary, RUN, Run, SEED, after_values, find, is_number, load_fixed, load_texts,
 )
 from smalti._core.fault cimport NONE, corrupt, grow, unsupported, zeroed
 from smalti._core.feed cimport Dense
 from smalti._core.physical cimport (
-    ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, PLAIN, T_MAP, TypeNode, arrow_width, is_string,
+    ALL_NULL, CONST, DICT, K_BOOL, K_LEN, K_VAR, PLAIN, T_MAP, TypeNode, arrow_width, is_float, is_string,
 )
-from smalti._core.tracker cimport Tracker, missing_bytes, track, tracker_free, tracker_start
+from smalti._core.tracker cimport Tracker, missing_bytes, reserve_entries, track, tracker_free, tracker_start
 from smalti._core.utf8 cimport valid_strings, valid_utf8
 from smalti._core.values cimport load_values
 from smalti._core.view cimport View
@@ -394,15 +394,19 @@ cdef int _collect(View* view, const Dictionary* d, Scratch* s, integer* out) exc
     """Enter the strings of a PLAIN column into the tracker, in order of appearance; `out` becomes their indices."""
     cdef Tracker* t = &s.tracker
     cdef const uint8_t* at = view.data
-    cdef int64_t i = 0, k, n, size
+    cdef int64_t i = 0, k, n, size = 0
     cdef Dense run
     t.seed = SEED
+    if t.slots == NULL:
+        size = 1024 * sizeof(uint32_t) + 2 * RUN * sizeof(uint32_t)     # of slots and of indices
     tracker_start(t, d.most + 1, INT64_MAX, 0, INT64_MAX)
     while i < view.non_null:
         n = _load_run(view, &at, view.non_null - i, s, &run)
-        size = missing_bytes(t, n)
+        size += missing_bytes(t, n)
         spend(s.purse, size)
         s.spent += size
+        size = 0
+        reserve_entries(t, n)
         t.n_indices = 0
         track(t, &run, n, K_VAR)
         if not t.alive:

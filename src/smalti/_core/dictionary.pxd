@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from smalti._core.cursor cimport load_uv32
 from smalti._core.feed cimport Dense
-from smalti._core.physical cimport K_DEC8, K_DECV, K_VAR, T_DOUBLE, T_FLOAT, TypeNode, file_width
+from smalti._core.physical cimport K_DEC8, K_DECV, K_VAR, TypeNode, file_width
 from smalti._core.tracker cimport STEP, Tracker, find_entry, hash_values
 
 cdef enum:
@@ -80,10 +80,6 @@ cdef inline const uint8_t* after_values(const TypeNode* node, const uint8_t* at,
 cdef inline bint is_number(const TypeNode* node) noexcept nogil:
     """Whether values are compared as numbers of up to 64 bits, and not as texts."""
     return node.kind != K_VAR and node.kind != K_DEC8 and node.kind != K_DECV
-
-
-cdef inline bint is_float(const TypeNode* node) noexcept nogil:
-    return node.type_id == T_FLOAT or node.type_id == T_DOUBLE
 
 
 cdef inline void _find(const Tracker* t, const Dense* values, int64_t n, bint strings, uint32_t* found) noexcept nogil:

@@ -13,7 +13,7 @@ from smalti._core.feed cimport Chunk, Dense, Feed, SEGMENT, load_value, next_den
 from smalti._core.input cimport Feeds, plain_size
 from smalti._core.minmax cimport MinMax, minmax_add, minmax_put
 from smalti._core.physical cimport (
-    ALL_NULL, PhysicalColumns, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN,
+    ALL_NULL, PhysicalColumns, CONST, DICT, K_DECV, K_TS9, K_VAR, MAX_UNBACKED_ROWS, PLAIN, is_float,
 )
 from smalti._core.tracker cimport Tracker, reserve_indices, track, track_repeats, tracker_free, tracker_start
 from smalti._core.values cimport put_values
@@ -96,10 +96,22 @@ cdef bint _all_equal(const Dense* values, const Dense* first, bint strings, int6
     return True
 
 
+cdef int _enter_value(Worker* w, Feed* feed, const Chunk* chunk, int64_t i) except -1 nogil:
+    """Enter value `i` of the dictionary of a chunk."""
+    cdef Tracker* t = &w.tracker
+    load_value(feed.node.kind, chunk.values, chunk.values.offset + i, &w.dense, 0)
+    track(t, &w.dense, 1, feed.node.kind)
+    if t.alive:
+        t.n_indices -= 1        # not that of a row
+        w.known[i] = t.indices[t.n_indices] + 1
+    return 0
+
+
 cdef int _track_indices(Worker* w, Feed* feed) except -1 nogil:
     """Enter the values of a column of which all chunks have indices: each used value of a dictionary is hashed once.
 
-    Entries are in the order of the dictionaries, which often are sorted, and then compress better.
+    Entries are in the order of the dictionaries, which often are sorted, and then compress better. Those of
+    floating-point numbers are in the order of the rows: of 0.0 and -0.0 the first one becomes a bound.
     """
     cdef Tracker* t = &w.tracker
     cdef int64_t c, row, i, size
@@ -107,27 +119,29 @@ cdef int _track_indices(Worker* w, Feed* feed) except -1 nogil:
     cdef const int32_t* indices
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
+        if chunk.values == NULL:        # all null
+            continue
         indices = <const int32_t*>chunk.array.buffers[1]
         size = chunk.values.length * sizeof(uint32_t)
         if size > w.known_size:
             w.known = <uint32_t*>grow(w.known, size)
             w.known_size = size
         memset(w.known, 0, size)
-        for row in range(chunk.start, chunk.start + chunk.rows):
-            if chunk.valid == NULL or get_bit(chunk.valid, row):
-                w.known[indices[row]] = 1
-        for i in range(chunk.values.length):
-            if w.known[i]:
-                load_value(feed.node.kind, chunk.values, chunk.values.offset + i, &w.dense, 0)
-                track(t, &w.dense, 1, feed.node.kind)
-                if not t.alive:
-                    return 0
-                t.n_indices -= 1        # not that of a row
-                w.known[i] = t.indices[t.n_indices]
+        if not is_float(feed.node):
+            for row in range(chunk.start, chunk.start + chunk.rows):
+                if chunk.valid == NULL or get_bit(chunk.valid, row):
+                    w.known[indices[row]] = 1
+            for i in range(chunk.values.length):
+                if w.known[i] and t.alive:
+                    _enter_value(w, feed, chunk, i)
         reserve_indices(t, chunk.rows)
         for row in range(chunk.start, chunk.start + chunk.rows):
+            if not t.alive:
+                return 0
             if chunk.valid == NULL or get_bit(chunk.valid, row):
-                t.indices[t.n_indices] = w.known[indices[row]]
+                if w.known[indices[row]] == 0:
+                    _enter_value(w, feed, chunk, indices[row])
+                t.indices[t.n_indices] = w.known[indices[row]] - 1
                 t.n_indices += 1
     return 0
 
@@ -152,13 +166,13 @@ cdef int _encode_column(Worker* w, Feed* feed, Piece* piece, MinMax* bounds, bin
     if indexed and w.tracker.alive:
         _track_indices(w, feed)
         tracked = w.tracker.alive
-        constant = tracked and w.tracker.entries == 1
+        constant = w.tracker.entries == 1 or not tracked      # a constant may be larger than a dictionary may be
         if tracked and bounds != NULL:
             minmax_add(bounds, feed.node, &w.tracker.values, w.tracker.entries)
-        if constant and strings:
+        if tracked and constant and strings:
             text = w.tracker.values.texts[0]
             size = w.tracker.values.sizes[0]
-        elif constant:
+        elif tracked and constant:
             key = w.tracker.values.keys[0]
     while non_null and not tracked and (constant or w.tracker.alive or bounds != NULL):
         n = next_dense(feed, &w.dense)

@@ -18,13 +18,12 @@ cdef struct Chunk:
 # One physical column of a row group: its runs, and a position in them.
 cdef struct Feed:
     const TypeNode* node
-    bint indexed            # every run has indices
     Chunk* chunks
     int64_t n_chunks
     int64_t capacity
     int64_t rows
     int64_t nulls
-    int64_t num_indexed     # chunks that have indices
+    int64_t num_indexed     # chunks that have indices, or only nulls
     int64_t at_chunk
     int64_t at_row
 
@@ -38,7 +37,6 @@ cdef struct Dense:
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil
 cdef int feed_children(Feed* feeds, const TypeNode* nodes, int64_t at) except -1 nogil
 cdef int64_t next_dense(Feed* feed, Dense* out) noexcept nogil
-cdef void load_value(int kind, const ArrowArray* array, int64_t i, Dense* out, int64_t to) noexcept nogil
 cdef void load_value(int kind, const ArrowArray* array, int64_t i, Dense* out, int64_t to) noexcept nogil
 cdef void rewind(Feed* feed) noexcept nogil
 cdef void put_null_bits(Feed* feed, uint8_t* out) noexcept nogil

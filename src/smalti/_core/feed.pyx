@@ -15,6 +15,7 @@ from smalti._core.physical cimport K_BOOL, K_DEC8, K_DECV, K_LEN, K_VAR, K_W1, K
 
 cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t rows) except -1 nogil:
     cdef const uint8_t* valid = NULL if array.null_count == 0 else <const uint8_t*>array.buffers[0]
+    cdef int64_t nulls
     if rows == 0:
         return 0
     if feed.n_chunks == feed.capacity:
@@ -22,10 +23,10 @@ cdef int add_chunk(Feed* feed, const ArrowArray* array, int64_t start, int64_t r
         feed.chunks = <Chunk*>grow(feed.chunks, feed.capacity * sizeof(Chunk))
     feed.chunks[feed.n_chunks] = Chunk(array, array.dictionary, valid, start, rows)
     feed.n_chunks += 1
-    feed.num_indexed += array.dictionary != NULL
+    nulls = 0 if valid == NULL else rows - count_bits(valid, start, rows)
+    feed.num_indexed += array.dictionary != NULL or nulls == rows
     feed.rows += rows
-    if valid != NULL:
-        feed.nulls += rows - count_bits(valid, start, rows)
+    feed.nulls += nulls
     return 0
 
 

@@ -113,6 +113,10 @@ cdef inline bint is_string(const TypeNode* node) noexcept nogil:
     return T_CHAR <= node.type_id <= T_STRING
 
 
+cdef inline bint is_float(const TypeNode* node) noexcept nogil:
+    return node.type_id == T_FLOAT or node.type_id == T_DOUBLE
+
+
 cdef int read_head(Cursor* c, TypeNode* node) except -1 nogil
 cdef int skip_descriptor(Cursor* c, int depth, int32_t* n_nodes) except -1 nogil
 cdef int parse_descriptor(Cursor* c, TypeNode* nodes, int32_t at, int32_t* next_free) except -1 nogil

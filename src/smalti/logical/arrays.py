@@ -145,8 +145,11 @@ def _to_indices(array: Any, target: Any) -> Any:
         return to_stored(array, target)
     if not len(given) or not 0 < len(given.dictionary) < 1 << 31:
         return to_stored(array, target)
-    values = to_stored(given.dictionary, target)
-    return pa.DictionaryArray.from_arrays(given.indices.cast(pa.int32()), values, safe=False)
+    indices, values = given.indices, to_stored(given.dictionary, target)
+    if len(values) > len(given):  # a few rows, which may be kept: not with all values of a large dictionary
+        used = indices.dictionary_encode()
+        indices, values = used.indices, values.take(used.dictionary)
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values, safe=False)
 
 
 def decode_runs(array: Any, values: Any) -> Any:
