@@ -119,7 +119,7 @@ cdef int _track_indices(Worker* w, Feed* feed) except -1 nogil:
     cdef const int32_t* indices
     for c in range(feed.n_chunks):
         chunk = &feed.chunks[c]
-        if chunk.values == NULL:        # all null
+        if chunk.values == NULL or chunk.values.length == 0:    # all null
             continue
         indices = <const int32_t*>chunk.array.buffers[1]
         size = chunk.values.length * sizeof(uint32_t)
