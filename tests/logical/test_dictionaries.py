@@ -7,6 +7,7 @@ import io
 import itertools
 import random
 import re
+import struct
 import subprocess
 import sys
 import weakref
@@ -203,6 +204,20 @@ def test_dictionaries_are_released_with_their_files_and_filters(monkeypatch: pyt
 
     assert kept_of([None] * 30) == 0
     assert 0 < kept_of([pa.array(["a"])] * 30) <= 10
+
+
+def test_a_dictionary_may_be_changed_after_it_was_written() -> None:
+    memory = bytearray(struct.pack("<2q", 10, 20))
+    values = pa.Array.from_buffers(pa.int64(), 2, [None, pa.py_buffer(memory)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), values)
+    batch = pa.record_batch([column], names=["c"])
+    sink = io.BytesIO()
+    with smalti.MosaicWriter(sink, batch.schema) as writer:
+        writer.write(batch)
+        memory[:] = struct.pack("<2q", 30, 20)
+        writer.write(batch)
+        memory[:] = bytes(16)
+    assert smalti.read_table(sink.getvalue())["c"].to_pylist() == [10, 20, 10, 30, 20, 30]
 
 
 def test_tables_of_values_take_no_more_than_is_reserved() -> None:

@@ -146,7 +146,7 @@ def _to_indices(array: Any, target: Any) -> Any:
     if not len(given) or not 0 < len(given.dictionary) < 1 << 31:
         return to_stored(array, target)
     indices, values = given.indices, to_stored(given.dictionary, target)
-    if len(values) > len(given):  # a few rows, which may be kept: not with all values of a large dictionary
+    if len(values) > len(given):  # Rows that wait for their row group keep only the values that they use.
         used = indices.dictionary_encode()
         indices, values = used.indices, values.take(used.dictionary)
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values, safe=False)
