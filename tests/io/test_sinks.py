@@ -101,6 +101,20 @@ def test_where_the_owner_cannot_be_kept_nobody_gains_rights() -> None:
         shared.rmdir()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_read_only_file_is_locked_while_it_is_replaced() -> None:
+    """Jobs replace it by renaming, for which its directory has to be writable, and not the file."""
+    with tempfile.NamedTemporaryFile(dir="/tmp") as target:
+        os.fchmod(target.fileno(), 0o444)
+        script = "import os, sys\nfrom pathlib import Path\nfrom smalti.io import sinks\n"
+        script += "os.setgroups([]); os.setgid(9999); os.setuid(9999); sinks.LOCK_PATIENCE = 0.01\n"
+        script += "with sinks.replacing(Path(sys.argv[1])) as one, sinks.replacing(Path(sys.argv[1])) as other:\n"
+        script += "    print(one, other)\n"
+        command = [sys.executable, "-c", script, target.name]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
+
+
 def test_a_private_file_is_private_while_it_is_written(tmp_path: Path) -> None:
     target = tmp_path / "t.mosaic"
     target.write_bytes(b"old")

@@ -279,7 +279,7 @@ def replacing(target: Path) -> Iterator[bool]:
     end = time.monotonic() + LOCK_PATIENCE
     while descriptor is None:
         try:
-            descriptor = os.open(target, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = _open_to_lock(target)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             is_current = os.path.samestat(os.fstat(descriptor), target.stat())
         except OSError as error:
@@ -298,6 +298,14 @@ def replacing(target: Path) -> Iterator[bool]:
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)  # A child that was forked meanwhile has the descriptor, too.
             os.close(descriptor)
+
+
+def _open_to_lock(target: Path) -> int:
+    """Open a file for writing, as NFS wants for a lock; for reading if it is read-only."""
+    try:
+        return os.open(target, os.O_RDWR | os.O_CLOEXEC)
+    except PermissionError:
+        return os.open(target, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def old_file(target: Path, path: str) -> os.stat_result | None:
