@@ -181,14 +181,13 @@ class _OutputReader:
         found = []
         for piece in self._pieces:
             reader, groups = self._open(piece), None
+            self._waiting[piece] = reader
             found.append((piece.file.path, reader.schema))
             if self._settings.may_copy and isinstance(reader, MosaicFileReader):
                 groups = stored_groups(piece, reader)
             self._groups = None if groups is None or self._groups is None else self._groups + groups
-            if len(self._waiting) < most_open_readers(len(reader.schema)):
-                self._waiting[piece] = reader
-            else:
-                reader.close()
+            if len(self._waiting) > most_open_readers(len(reader.schema)):
+                self._waiting.pop(piece).close()
         if len(found) == 1:
             return found[0][1]
         _refuse_other_spellings(found)
