@@ -22,7 +22,7 @@ import pytest
 import smalti
 from smalti import jobs
 from smalti.io.locations import locate
-from smalti.jobs.staging import Staging, job_digest
+from smalti.jobs.staging import Staging, describe, job_digest
 from smalti.table import splits
 from smalti.table.names import JOBS, is_ours
 from tests.jobs.data import hidden, mixed, mosaic_files, partitioned, rows_of, stems, visible
@@ -285,6 +285,26 @@ def test_work_whose_text_is_the_same_is_told_apart(argument: Callable[[int], Any
     """The text of long lists, arrays and metadata has no middle, and their digest has."""
     assert repr(argument(1000)) == repr(argument(1001))
     assert job_digest(argument(1000)) == job_digest(argument(1000)) != job_digest(argument(1001))
+
+
+def test_equal_requests_are_the_same_work_in_every_process() -> None:
+    """Sets come in another order in each, and equal texts may be one object or two."""
+    code = (
+        "from smalti.jobs.staging import describe; print(describe([('user', 'in', {'a', 'b', 'c', frozenset('de')})]))"
+    )
+    found = set()
+    for seed in "123":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", code]
+        found.add(subprocess.run(command, env=environment, capture_output=True, check=True, cwd=ROOT).stdout)
+    assert len(found) == 1
+    assert found != {b"None\n"}
+    one, other = ("".join(["te", "xt"]) for _ in range(2))
+    assert describe((one, one)) == describe((one, other)) != describe((one, "other"))
+    assert describe([{"a"}]) != describe([{"b"}])
+    cycle: list[object] = []
+    cycle.append(cycle)
+    assert describe(cycle) is None
 
 
 def test_the_rows_of_another_condition_are_not_resumed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import pickle
 import uuid
@@ -53,9 +54,26 @@ def job_digest(work: object) -> str:
 def describe(request: object) -> str | None:
     """A digest of a request; None if it cannot be serialised, as is true of some functions."""
     try:
-        return hashlib.sha256(pickle.dumps(request, protocol=4)).hexdigest()
-    except (pickle.PicklingError, TypeError, AttributeError, pa.ArrowException):
+        return hashlib.sha256(_pickled(request)).hexdigest()
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, pa.ArrowException):
         return None
+
+
+def _pickled(value: object) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(value)
+    return buffer.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles equal requests alike: in any order of sets, and whether or not equal parts are one object."""
+
+    def __init__(self, buffer: io.BytesIO) -> None:
+        super().__init__(buffer, protocol=4)
+        self.fast = True  # no references to objects that were pickled before
+
+    def persistent_id(self, value: object) -> list[bytes] | None:
+        return sorted(map(_pickled, value)) if isinstance(value, (set, frozenset)) else None
 
 
 def check_run_id(run_id: object) -> str:
