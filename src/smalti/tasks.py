@@ -22,7 +22,7 @@ from smalti.errors import MosaicError
 
 Result = TypeVar("Result")
 
-#: Seconds that closing waits for functions that are running. Whatever they use is then closed all the same.
+#: Longest wait in seconds for running tasks when they are closed. What they use is closed after that in any case.
 CLOSING_SECONDS = 60.0
 #: Polling interval in seconds, in case Ctrl-C kept the message of a finished task from arriving.
 _POLL_SECONDS = 1.0

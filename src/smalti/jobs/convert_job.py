@@ -195,7 +195,7 @@ def _refuse_unused(
     types: pa.Schema | None,
     keep: float | None,
 ) -> None:
-    """Refuse arguments that sources and target of these formats have no use for."""
+    """Refuse arguments that have no effect for the formats of these sources and this target."""
     asked = {} if options is None else {name: value for name, value in vars(options).items() if value != _USUAL[name]}
     if asked and goal.format is not FORMATS["mosaic"]:
         reason = f"{', '.join(asked)}: options say how Mosaic is written, and the target has another format"

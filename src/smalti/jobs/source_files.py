@@ -59,7 +59,7 @@ def fingerprint(listing: Listing) -> list[tuple[str, str, int, str]]:
 def source_files(
     listing: Listing, formats: Sequence[tuple[Format, str]], counts_groups: Callable[[FoundFile], bool]
 ) -> list[SourceFile]:
-    """What planning needs to know of files. Those whose row groups matter are opened, several at a time.
+    """Metadata of files for planning. Files whose row groups matter are opened, several at a time.
 
     A broken file has no row groups here: the task that reads it will fail and say why.
     """

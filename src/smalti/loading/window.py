@@ -25,7 +25,7 @@ from smalti.readahead import Budget, Unit, in_order
 
 
 class BlockRead(NamedTuple):
-    """What reads a table, of which it counts the bytes; how many rows it has, and about how many bytes."""
+    """Reads a table and counts its bytes; its number of rows, and its estimated size."""
 
     read: Callable[[Allowance], pa.Table]
     num_rows: int

@@ -504,7 +504,7 @@ def _take_runs(values: Any, rows: Any, type_: Any) -> Any:
 
 
 def _numbered(array: Any) -> Any:
-    """Lists, or maps, in which the number of each element has its place."""
+    """Lists, or maps, with the number of each element in place of the element."""
     numbers = row_numbers(0, len(array.items if pt.is_map(array.type) else array.values))
     type_ = pa.list_(pa.int64()) if pt.is_map(array.type) else with_element(array.type, pa.field("item", pa.int64()))
     buffers = array.buffers()[: own_buffers(type_)]

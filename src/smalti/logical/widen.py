@@ -190,7 +190,7 @@ def widen_values(array: Any, type_: Any) -> Any:
 
 
 def lost_part(source: Any, target: Any, path: str = "") -> str | None:
-    """What values lose in a type that `widen_values` brings them to: a field of a struct or a time zone; else None.
+    """The part that `widen_values` drops for a target type: a field of a struct or a time zone; None if none.
 
     A reader may ask for some fields of a struct, so this is no error there.
 

@@ -134,7 +134,7 @@ def spell_alike(schemas: Iterable[tuple[str, pa.Schema]]) -> Iterator[tuple[str,
 
 
 def _spell(names: Sequence[str], parents: tuple[str, ...], spelling: dict[tuple[str, ...], str]) -> list[str]:
-    """Names that belong together, as they were spelled first; `spelling` has that by their path in lower case."""
+    """Names in the spelling that was found first; `spelling` has it by path in lower case."""
     spelled = [spelling.setdefault((*parents, name.lower()), name) for name in names]
     # If both spellings are there, only the user can tell which one is meant.
     return spelled if len(set(spelled)) == len(names) else list(names)

@@ -28,7 +28,7 @@ from smalti.spark.task.read import OwnPiece, TaskScan, to_spark
 from smalti.table.listing import FoundFile
 from smalti.table.splits import Piece, pack
 
-#: Options that choose files of a directory, or say how their columns go together.
+#: Options that choose files of a directory, or control how their columns are merged.
 _OF_DIRECTORIES = (
     *("base_path", "path_glob_filter", "recursive_file_lookup"),
     *("modified_before", "modified_after", "merge_schema"),
@@ -67,7 +67,7 @@ class SnapshotTable:
             raise MosaicError(f"{', '.join(refused)}: {reason}", path=path)
         travel = {"snapshot": options.snapshot_id, "tag": options.tag_name, "timestamp": options.timestamp}
         self.table = open_table(path, options.storage, **travel)  # type: ignore[arg-type]
-        #: What all tasks need; see `SplitPiece`.
+        #: Shared by all tasks; see `SplitPiece`.
         self.source = self.table
         self._dataset = PaimonDataset(self.table)
 

@@ -287,7 +287,7 @@ _NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|NaN|-?Infi
 
 # --- values ---------------------------------------------------------------------------------------------------------
 
-#: How values are parsed that JSON has no type for, by the name of their kind. Dates and timestamps are whole numbers of
+#: Parsers of values that JSON has no type for, by the name of their kind. Dates and timestamps are whole numbers of
 #: days and microseconds since 1970: Python's own lack years that Spark and Arrow have.
 _VALUES: dict[str, Callable[[Any], object]] = {"double": float, "decimal": Decimal, "binary": base64.b64decode}
 

@@ -191,15 +191,15 @@ class CommitLog(TableDirectory):
             return False  # Another job has removed the record, or the empty directory, in this moment.
 
     def _is_late(self, commit: Commit) -> bool:
-        """Return whether the number of a new record was free only because an old record of that number was removed.
+        """Return whether the number of a new record was used before, by a record that has been removed since.
 
         If later records are there, either other processes have carried out this commit and gone on, or it is late and
-        nobody ever will. Old records are removed in their order, except the first, which stays. So a record without
+        no process ever will. Old records are removed in their order, except the first, which stays. So a record without
         the next one, its checkpoint, is late, and if the commit before is there, no record of this number was removed.
-        Checkpoints prove less: a slow process may have written one again. In the end the files tell.
+        Checkpoints prove less: a slow process may have written one again. In the end the files decide.
 
-        Raise `ConflictError` if they do not, and `OSError` if nobody answers, twice: then the record must not be acted
-        on, and whoever writes next does what it says if it counts.
+        Raise `ConflictError` if they do not, and `OSError` if the store fails twice: then this process must not apply
+        the record; if it counts, the next writer does.
         """
         for is_last in (False, True):
             try:
@@ -226,8 +226,8 @@ class CommitLog(TableDirectory):
         ):
             return False
         raise ConflictError(
-            "many other commits have come while this one was written, and its files have gone: it was cleaned away, or "
-            "it has happened and they were replaced. See whether the table has its rows before you run the job again",
+            "many other commits were made while this one was written, and its files have gone: it was cleaned away, "
+            "or it has happened and they were replaced. See whether the table has its rows before you run it again",
             path=self.path(f"{JOBS}/{commit.record}"),
         )
 

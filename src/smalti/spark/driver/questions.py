@@ -106,7 +106,7 @@ def plan(question: Question, parts: Sequence[bytes]) -> Answer:
 
 
 def _by_row_group(table: OpenedTable, splits: Sequence[tuple[Piece, ...]]) -> list[tuple[Piece, ...]]:
-    """Splits with a piece for each row group. It has to be known how many there are."""
+    """Splits with a piece for each row group. Opens files whose row groups are not known."""
     table.learn_facts()
     return [tuple(table.by_row_group(split)) for split in splits]
 

@@ -98,7 +98,7 @@ class TaskScan:
     #: With a limit: the columns by which the first rows are the wanted ones, and for each whether it is ascending, and
     #: whether nulls come first.
     order: Sequence[tuple[str, bool, bool]] = ()
-    #: What all `OwnPiece`s of the table need, such as the table itself.
+    #: Shared by all `OwnPiece`s of the table, such as the table itself.
     source: Any = None
     #: One row of the values that columns have in files which lack them; these are nulls for other columns.
     defaults: pa.RecordBatch | None = None
