@@ -41,6 +41,9 @@ from smalti.mosaic.rows import row_numbers
 KeepEntries = Callable[[Leaf, Sequence[pa.Array]], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
+#: Most values of a dictionary for each row of a batch. Of a larger one, rows that wait for their row group keep only the
+#: values that they use.
+MAX_VALUES_PER_ROW = 4
 
 # --- from given arrays to stored ones -------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ def _to_indices(array: Any, target: Any) -> Any:
     if not len(given) or not 0 < len(given.dictionary) < 1 << 31:
         return to_stored(array, target)
     indices, values = given.indices, to_stored(given.dictionary, target)
-    if len(values) > len(given):  # Rows that wait for their row group keep only the values that they use.
+    if len(values) > MAX_VALUES_PER_ROW * len(given):
         used = indices.dictionary_encode()
         indices, values = used.indices, values.take(used.dictionary)
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values, safe=False)
