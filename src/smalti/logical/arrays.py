@@ -41,8 +41,8 @@ from smalti.mosaic.rows import row_numbers
 KeepEntries = Callable[[Leaf, Sequence[pa.Array]], None]
 #: Called with a number of bytes before they are allocated; raises if they are too many.
 TakeBytes = Callable[[int], None]
-#: Most values of a dictionary for each row of a batch. Of a larger one, rows that wait for their row group keep only the
-#: values that they use.
+#: Most values of a dictionary for each row of a batch. Of a larger one, rows that wait for their row group keep only
+#: the values that they use.
 MAX_VALUES_PER_ROW = 4
 
 # --- from given arrays to stored ones -------------------------------------------------------------------------------
