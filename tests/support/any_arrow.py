@@ -171,8 +171,9 @@ def entries_of(type_: Any, count: int, start: int = 0) -> Any:
     if pt.is_decimal(values):
         return pa.array([Decimal(n).scaleb(-values.scale, EXACT) for n in range(start, start + count)], values)
     if pt.is_floating(values):
-        bits = np.arange(start, start + count, dtype=f"u{values.bit_width // 8}")
-        return pa.Array.from_buffers(values, count, [None, pa.py_buffer(bits)])
+        halves = np.arange(start, start + count, dtype=np.uint16).view(np.float16)  # which every other width holds
+        floats = halves.astype(f"f{values.bit_width // 8}")
+        return pa.Array.from_buffers(values, count, [None, pa.py_buffer(floats)])
     if pt.is_integer(values) or pt.is_temporal(values):
         days = 86_400_000 if pt.is_date64(values) else 1
         numbers = np.arange(start, start + min(count, 1 << min(62, values.bit_width)))
