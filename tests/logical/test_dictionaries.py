@@ -146,6 +146,22 @@ def test_filters_compare_values_not_rows(is_known: bool, monkeypatch: pytest.Mon
         assert file.count_rows("word = plain") == 16_000
 
 
+def test_a_filter_counts_more_values_than_the_indices_of_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another writer's file, whose row groups have more values than int8 counts; only some rows are asked for."""
+    words = pa.array([f"word {number}" for number in range(300)])
+    type_ = pa.dictionary(pa.int8(), pa.string())
+    monkeypatch.setattr(intake, "MAX_ENTRIES", 0)
+    monkeypatch.setattr(intake.Intake, "_with_capacity", lambda _self, column, _rows: column.field)
+    table = pa.table({"n": range(300), "c": pa.array([None] * 300, type_)})
+    sink = io.BytesIO()
+    with smalti.MosaicWriter(sink, table.schema, dict_max_entries=1000) as writer:
+        for start in range(0, 300, 100):
+            part = words.slice(start, 100).dictionary_encode().cast(type_)
+            writer.write(pa.table({"n": range(start, start + 100), "c": part}))
+    with smalti.open(sink.getvalue()) as file:
+        assert file.read(["n"], filters="c = 'word 250'")["n"].to_pylist() == [250]
+
+
 def test_nothing_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     table = pa.table({"c": pa.array(["x", "y", None] * 10_000).dictionary_encode()})
     lengths: list[int] = []

@@ -396,7 +396,10 @@ def _filter_column(column: LogicalColumn, path: str, *, is_computed: bool) -> Fi
     if isinstance(node, Leaf) and type_ == node.stored:
         given = unwrapped(node.type)
         is_category = pt.is_dictionary(given) and not is_computed and (pt.is_string(type_) or pt.is_binary(type_))
-        return FilterColumn(names, dictionary=Dictionary(None, type_, given) if is_category else None)
+        compared = pa.dictionary(
+            pa.int32(), type_
+        )  # A row group of a foreign file may have more values than `given` counts.
+        return FilterColumn(names, dictionary=Dictionary(None, type_, compared) if is_category else None)
 
     def restore(*arrays: pa.Array) -> pa.Array:
         try:
