@@ -580,3 +580,15 @@ def test_a_merge_with_the_partition_column(values: list[Any], tmp_path: Path) ->
     assert jobs.merge(root, pa.table({"id": [1, 2], "x": [7, 8]}), "id", when_not_matched="ignore").rows_updated == 2
     assert rows() == expected | {1: (three, 7, "u"), 2: (two, 8, "v")}
     assert jobs.verify(root).ok
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_column_outlives_the_rows_of_the_only_file_that_has_it(tmp_path: Path, partitioned: bool) -> None:
+    options: dict[str, Any] = {"partition_by": ["p"]} if partitioned else {}
+    smalti.write_dataset(pa.table({"id": [1, 2], "p": [1, 1]}), tmp_path, **options)
+    smalti.write_dataset(pa.table({"id": [3], "p": [2], "x": ["a"]}), tmp_path, mode="append", **options)
+    jobs.delete(tmp_path, "id = 3")
+    assert smalti.read_table(tmp_path, ["id", "x"]).to_pydict() == {"id": [1, 2], "x": [None, None]}
+    jobs.delete(tmp_path, "id = 2")  # and no further file without rows comes
+    assert smalti.read_table(tmp_path, ["id", "x"]).to_pydict() == {"id": [1], "x": [None]}
+    assert len(smalti.dataset(tmp_path).files) == 2

@@ -8,7 +8,7 @@ is tried again. If they have replaced files that this job has changed, the job r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -334,13 +334,11 @@ class _Runner:
         if not changed and not staged and self.run_once is None:
             self.discard()
             return
-        kept = [result.counts for name, result in self.results.items() if name not in changed]
-        has_all = any(each["kept_rows"] or each["kept_columns"] == len(self.table.stored) for each in kept)
-        if changed and not staged and not has_all:
-            # All rows go. A file without rows keeps the columns of the table, unless one is there already.
+        if self._loses_columns({name for name, result in changed.items() if not result.files}):
+            # A file without rows keeps them.
             name = f"{self._no_partition()}/part{FILE_SUFFIX}".lstrip("/")
             empty = stage_empty(self.table.plan_files())
-            files = [StagedFile(name, 0, file.num_bytes, file.path, ()) for file in empty]
+            files += [StagedFile(name, 0, file.num_bytes, file.path, ()) for file in empty]
             staged = {file.staged: file.path for file in files}
         root = self.table.target.root
         self.table.target.keep_access(files, [root.child(name).path for name in self.seen])
@@ -355,6 +353,15 @@ class _Runner:
         in_order = dict(sorted(staged.items(), key=lambda item: item[1]))
         names = unique_names(in_order, token, keeps_order=True)
         commit.commit(self.table.staging.job_id, names, token, note=report.to_dict())
+
+    def _loses_columns(self, emptied: Collection[str]) -> bool:
+        """Whether columns of the table would go with the files that have no rows any more."""
+        if not emptied:
+            return False
+        root, snapshot = self.table.target.root, self.table.snapshot
+        gone = {root.child(name).path for name in emptied}
+        left = snapshot.columns_of([file for file in snapshot.files if file.path not in gone])
+        return not set(self.table.stored) <= set(left.names)
 
     def _no_partition(self) -> str:
         """The directory of a file without rows: it keeps the types of the partition columns, and none of the values."""

@@ -202,7 +202,6 @@ def _write(settings: ChangeSettings, task: FileTask, opened: MosaicFile, plan: F
     touched = sum(action is not Action.COPY for action in plan.actions)
     counts = {"row_groups": touched, **plan.counts, **_stage_matched(settings, task, plan)}
     if plan.is_unchanged(opened.schema):
-        counts |= {"kept_rows": opened.num_rows, "kept_columns": opened.num_columns}
         return SplitResult(counts=counts)
     _refuse_link(settings, task)
     counts["files"] = 1
