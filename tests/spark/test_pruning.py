@@ -98,6 +98,8 @@ class TestColumns:
         frame.createOrReplaceTempView("wide")
         spark.sql("CREATE OR REPLACE TEMPORARY VIEW narrow AS SELECT id, c6, c9 FROM wide")
         spark.sql(query).collect()
+        for view in ("narrow", "wide"):
+            spark.catalog.dropTempView(view)
         assert columns(touched()) == expected
 
 
