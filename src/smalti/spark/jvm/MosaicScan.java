@@ -237,7 +237,7 @@ public class MosaicScan implements SupportsPushDownCatalystFilters, SupportsPush
   }
 
   /** The name of the hidden column, which the table does not have, if it is asked for. */
-  private String hidden() {
+  String hidden() {
     for (String name : required.fieldNames()) if (!full.getFieldIndex(name).isDefined()) return name;
     return null;
   }
@@ -250,7 +250,7 @@ public class MosaicScan implements SupportsPushDownCatalystFilters, SupportsPush
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
     streaming = true;
-    return new MosaicStream(snapshot.given.asCaseSensitiveMap(), required, hidden());
+    return new MosaicStream(this);
   }
 
   public Statistics estimateStatistics() {

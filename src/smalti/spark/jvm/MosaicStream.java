@@ -8,22 +8,19 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxFiles;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.types.StructType;
 
 /** A stream of a table. Python knows what an offset means; here it is the text that Spark keeps in its checkpoint. */
 final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNow {
   private final Map<String, String> options;
   private final Map<String, String> session = Options.session();
-  private final StructType schema;
-  private final String hidden;
+  private final MosaicScan scan;
   private Planner.Answer start;
   /** With Trigger.AvailableNow: what there was when the stream started. */
   private Object available;
 
-  MosaicStream(Map<String, String> options, StructType schema, String hidden) {
-    this.options = options;
-    this.schema = schema;
-    this.hidden = hidden;
+  MosaicStream(MosaicScan scan) {
+    this.options = scan.snapshot.given.asCaseSensitiveMap();
+    this.scan = scan;
   }
 
   private Planner.Answer ask(String question, Map<String, Object> details) {
@@ -60,13 +57,13 @@ final class MosaicStream implements MicroBatchStream, SupportsTriggerAvailableNo
   }
 
   public InputPartition[] planInputPartitions(Offset from, Offset to) {
-    Map<String, Object> details = Planner.details("schema", schema.json(), "defaults", Filters.defaults(schema),
-        "hidden", hidden, "start", from.json(), "end", to.json());
+    Map<String, Object> details = Planner.details("schema", scan.required.json(), "defaults",
+        Filters.defaults(scan.required), "hidden", scan.hidden(), "start", from.json(), "end", to.json());
     return ColumnarReader.tasks(ask("batch", details).parts, true);
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    return new ColumnarReader.Factory(null, schema); // tasks bring the scan along
+    return new ColumnarReader.Factory(null, scan.required); // tasks bring the scan along
   }
 
   public Offset deserializeOffset(String json) {

@@ -24,6 +24,7 @@ import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SQLConf$;
 import scala.Option;
@@ -36,7 +37,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * comments of tables, and ALTER TABLE as it is for these formats. Those that files cannot follow are refused by name.
  *
  * A command is optimized before it runs, and a session takes up rules for the optimizer at any time. So this rule is in
- * every session that has loaded a table of ours, however the jar came there: `install` is called for each table.
+ * every session that has loaded a table of ours, however the jar came there: `install` is called for each table. A stream
+ * is optimized before each of its batches, so the rule also says which columns the batch has.
  */
 public final class Statements extends PartRule {
   private static final String LIKE = "org.apache.spark.sql.catalyst.plans.logical.CreateTableLike"; // not in 4.1
@@ -64,9 +66,15 @@ public final class Statements extends PartRule {
     if (node instanceof InsertIntoDataSourceDirCommand) return writeDirectory((InsertIntoDataSourceDirCommand) node);
     if (node instanceof CreateTableLikeCommand) return createLike((CreateTableLikeCommand) node);
     if (LIKE.equals(node.getClass().getName())) return createLike((Product) node);
+    if (node instanceof StreamingDataSourceV2ScanRelation) pruneColumns((StreamingDataSourceV2ScanRelation) node);
     showComment(session, node);
     refuseRows(node);
     return AlterTable.change(node instanceof SetTableProperties ? keepComment((SetTableProperties) node) : node);
+  }
+
+  /** The columns of a stream, the hidden one among them: Spark before 4.2.1 does not say which (SPARK-56132). */
+  private static void pruneColumns(StreamingDataSourceV2ScanRelation stream) {
+    if (stream.scan() instanceof MosaicScan) ((MosaicScan) stream.scan()).pruneColumns(stream.schema());
   }
 
   /** INSERT OVERWRITE DIRECTORY becomes what df.write becomes. */
